@@ -21,8 +21,9 @@ class LocalDay(NamedTuple):
     def quarter_hours(self) -> int:
         """The count of quarter hours of UTC that begin in the day: 96, at clock changes 92 or 100.
 
-        On the day before a store gets another clock there may be any number; there is none in a day
-        that the zone has left out, as Samoa did in 2011.
+        Clocks that change by half an hour or by two hours give 94 and 98, 88 and 104. On the day
+        before a store gets another clock there may be any number; there is none in a day that the
+        zone has left out, as Samoa did in 2011.
         """
         return _windows_before(self.end) - _windows_before(self.start)
 

@@ -48,7 +48,7 @@ condition: {{op: ">=", value: {BUSY}}}
 clear: {{op: "<", value: {BUSY}}}
 """
 BATCH_KEY = ("store_id", "day", "generation", "window_start", "currency", "dim", "dim_value")
-TOLD_SECONDS = 120
+TOLD_SECONDS = 600
 AUDITED_BY_HTTP = 100
 
 

@@ -4,6 +4,7 @@ windows."""
 
 import sys
 from dataclasses import replace
+from unittest.mock import patch
 
 from batch_layer.views import rebuild
 from runtime.registry.visit_rules import load_families
@@ -19,7 +20,7 @@ class Unrevised(StoreVisitRules):
     epoch_increases = ()
 
 
-def unrevised_families(settings: Settings) -> dict[str, Family]:
+def load_unrevised_families(settings: Settings) -> dict[str, Family]:
     """As runtime.registry.visit_rules.load_families(). Raises NotATest for settings of no test."""
     refuse_outside_tests(settings)
     return {
@@ -29,7 +30,7 @@ def unrevised_families(settings: Settings) -> dict[str, Family]:
 
 
 if __name__ == "__main__":
-    # Before what is asked for is looked at.
+    # Refused before the arguments are read.
     refuse_outside_tests(Settings.load())
-    rebuild.families_of = unrevised_families  # type: ignore[attr-defined]
-    sys.exit(rebuild.main(sys.argv[1:]))
+    with patch.object(rebuild, "load_families", load_unrevised_families):
+        sys.exit(rebuild.main(sys.argv[1:]))

@@ -35,7 +35,7 @@ def session(settings: Settings, keyspace: str) -> Iterator[Session]:
     """A session on tables that hold no snapshot, and eighty days that one generation serves."""
     with cassandra_session(settings.model_copy(update={"keyspace": keyspace})) as opened:
         for table in ("baseline_snapshot", "batch_pointer", "batch_pointer_history"):
-            opened.execute(f"TRUNCATE {table}", timeout=60)
+            opened.execute(f"TRUNCATE {table}", timeout=600)
         insert_world(opened, World(pointers=[(SALES, serving(one)) for one in DAYS]))
         yield opened
 
@@ -128,7 +128,7 @@ def test_a_past_begins_with_the_first_day_that_anything_serves(session: Session)
 
 
 def test_a_past_without_any_day_that_is_served_has_no_snapshot(session: Session) -> None:
-    session.execute("TRUNCATE batch_pointer", timeout=60)
+    session.execute("TRUNCATE batch_pointer", timeout=600)
 
     assert [one.first_day for one in made(session, since=date(2026, 1, 1))] == ["2026-11-25"]
 
@@ -188,7 +188,7 @@ def test_killed_at_any_moment_and_run_again_there_is_one_of_the_same_bytes(
         process.communicate()
         seen |= {*stored(session)}
     both = [begun(), begun()]
-    told = [json.loads(one.communicate(timeout=60)[0]) for one in both]
+    told = [json.loads(one.communicate(timeout=600)[0]) for one in both]
 
     seen |= {*stored(session)}
     assert [one.returncode for one in both] == [0, 0]

@@ -83,7 +83,9 @@ def test_tokens_rise_also_when_runs_take_them_at_once(table: PointerTable) -> No
     with ThreadPoolExecutor(4) as runs:
         tokens = [*runs.map(lambda _: table.take_token(), range(8))]
 
-    assert sorted(tokens) == list(range(1, 9))
+    # A slow node leaves an outcome unknown, and the token of such an attempt is skipped.
+    assert len({*tokens}) == 8
+    assert min(tokens) >= 1 and table.take_token() > max(tokens)
 
 
 @pytest.mark.parametrize("error", LOST_ANSWERS, ids=["client", "coordinator", "unknown"])

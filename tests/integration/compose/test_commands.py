@@ -84,7 +84,7 @@ def test_a_receipt_sent_to_the_gateway_is_answered_by_the_api(
 
 @retry(
     retry=retry_if_result(lambda row: row.get("value") is None),
-    stop=stop_after_delay(180),
+    stop=stop_after_delay(600),
     wait=wait_fixed(0.5),
 )
 def counted_row(api: str) -> dict[str, Any]:

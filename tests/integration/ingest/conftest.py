@@ -23,7 +23,7 @@ from tests.support.clients.producers import connected_producer
 if TYPE_CHECKING:
     from ops.local.processes.service import Site
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 600
 KILLED = -9
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -126,7 +126,7 @@ def wait_until_read(settings: Settings, group: str, topics: Sequence[str]) -> No
 def stop(process: "subprocess.Popen[str]") -> int:
     """Exit code after SIGTERM."""
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=600)
     return process.returncode
 
 

@@ -60,7 +60,7 @@ def drop(
     begin: Start, root: Path, module: str = "ingest.senders.drop"
 ) -> tuple[int, dict[str, Any]]:
     process = begin(module, str(root), *OPTIONS)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     return process.returncode, json.loads(out or "{}")
 
 

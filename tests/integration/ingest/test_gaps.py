@@ -37,7 +37,7 @@ def begin(own_site: "Site") -> Iterator[Start]:
 
 def cli(begin: Start, *arguments: str) -> dict[str, Any]:
     process = begin("ops.cli", "gaps", *arguments, "--json")
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     answer: dict[str, Any] = json.loads(out)
     return answer
@@ -81,7 +81,7 @@ def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(
     told, ready = tmp_path / "exit.json", tmp_path / "ready"
 
     refused = begin("ingest.normaliser", TALLY_EXIT_FILE=str(told))
-    assert refused.wait(60) == REFUSED
+    assert refused.wait(600) == REFUSED
     [hole] = cli(begin, "list")["open"]
     gap = cli(begin, "accept", RAW, "2", "--reason", "retention before the first start")
     going_on = begin("ingest.normaliser", TALLY_READY_FILE=str(ready))

@@ -129,7 +129,7 @@ def test_killed_normaliser_neither_loses_nor_repeats_a_receipt(
     before = Counter(record["event_id"] for record in canonical(broker, "sales"))
     replayed = json.loads(replay(begin, *MONTH, "--seed", "5", "--disorder", "5m"))
     for fault in FAULTS:
-        assert begin("tests.controls.processes.crashing", fault, **CRASHING).wait(60) == KILLED
+        assert begin("tests.controls.processes.crashing", fault, **CRASHING).wait(600) == KILLED
 
     normalise_all(begin, broker)
 
@@ -164,7 +164,7 @@ def replay(begin: Start, *options: str) -> str:
     process = begin(
         "ops.cli", "replay", "--source", "complete-journey", "--no-backfill", "--json", *options
     )
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     return out
 
@@ -233,7 +233,7 @@ def listed(begin: Start, *options: str) -> list[dict[str, Any]]:
 
 def cli(begin: Start, *arguments: str) -> dict[str, Any]:
     process = begin("ops.cli", "dead-letters", *arguments, "--json")
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     answer: dict[str, Any] = json.loads(out)
     return answer

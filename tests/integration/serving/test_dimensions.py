@@ -36,7 +36,7 @@ def ask(settings: Settings, keyspace: str) -> Iterator[Ask]:
     views.close()
     with cassandra_session(own) as session:
         for table in (FAMILY.speed_table, FAMILY.batch_table):
-            session.execute(f"DROP TABLE {table}", timeout=60)
+            session.execute(f"DROP TABLE {table}", timeout=600)
 
 
 class TestOnCassandra(DimensionSuite):

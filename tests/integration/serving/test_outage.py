@@ -16,7 +16,7 @@ PATH = "/v1/metrics/revenue"
 
 
 @retry(
-    stop=stop_after_delay(60), wait=wait_fixed(0.2), retry=retry_if_exception_type(AssertionError)
+    stop=stop_after_delay(600), wait=wait_fixed(0.2), retry=retry_if_exception_type(AssertionError)
 )
 def becomes(ask: Ask, status: int) -> None:
     assert ask(PATH, **DAY).status_code == status

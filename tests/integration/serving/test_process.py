@@ -16,7 +16,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from tally.config.settings import Settings
 
 READY = retry(
-    stop=stop_after_delay(60),
+    stop=stop_after_delay(600),
     wait=wait_fixed(0.2),
     retry=retry_if_exception_type((httpx.HTTPError, AssertionError)),
 )
@@ -37,7 +37,7 @@ def api(home: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes],
         yield process, f"http://{address}"
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(600)
 
 
 @READY
@@ -53,7 +53,7 @@ def test_process_answers_and_ends_on_sigterm(own_settings: Settings, tmp_path: P
         assert answers(f"{url}/readyz", 200).json()["ready"] is True
         assert answers(f"{url}/v1/stores", 200).json() == {"stores": [], "next": None}
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(600) == 0
 
 
 def test_process_is_alive_and_answers_503_without_cassandra(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def call(site: Site, method: str, path: str, body: object = None) -> dict[str, A
 
 @retry(
     retry=retry_if_result(lambda state: state not in ("success", "failed")),
-    stop=stop_after_delay(120),
+    stop=stop_after_delay(600),
     wait=wait_fixed(0.5),
 )
 def final_state(site: Site, run: str) -> str:
@@ -80,7 +80,7 @@ def final_state(site: Site, run: str) -> str:
 
 
 @retry(
-    retry=retry_if_result(lambda found: not found), stop=stop_after_delay(90), wait=wait_fixed(0.5)
+    retry=retry_if_result(lambda found: not found), stop=stop_after_delay(600), wait=wait_fixed(0.5)
 )
 def dag_is_known(site: Site) -> bool:
     return "dag_id" in call(site, "GET", "/api/v2/dags/one_task")

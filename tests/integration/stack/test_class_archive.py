@@ -28,7 +28,7 @@ def sources(log: Path) -> tuple[int, int]:
     """How many classes of Spark a session has taken from the archive, and how many it has read."""
     command = [sys.executable, "-c", SESSION.format(log=log)]
     subprocess.run(
-        command, cwd=REPOSITORY, env=dict(os.environ), capture_output=True, check=True, timeout=120
+        command, cwd=REPOSITORY, env=dict(os.environ), capture_output=True, check=True, timeout=600
     )
     # A lambda's class is made, not read.
     lines = [
@@ -62,7 +62,7 @@ def test_service_is_started_with_an_archive_that_java_takes_for_these_jars_alone
 
     def answer(class_path: str) -> int:
         command = [java, "-Xshare:on", *options[:place], class_path, "-version"]
-        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+        return subprocess.run(command, capture_output=True, check=False, timeout=600).returncode
 
     assert archive_options(site.settings.cache, name)[0] in options
     assert (

@@ -84,7 +84,7 @@ def test_changed_retention_reaches_topics_that_exist(kafka: str, settings: Setti
     # A broker tells of a change a moment after it has taken it.
     @retry(
         retry=retry_if_result(lambda same: not same),
-        stop=stop_after_delay(30),
+        stop=stop_after_delay(600),
         wait=wait_fixed(0.1),
     )
     def has(retention: str, segment: str) -> bool:

@@ -50,7 +50,7 @@ def kill(tally: Tally, name: str) -> int:
 
 
 @retry(
-    retry=retry_if_result(lambda done: not done), stop=stop_after_delay(90), wait=wait_fixed(0.5)
+    retry=retry_if_result(lambda done: not done), stop=stop_after_delay(600), wait=wait_fixed(0.5)
 )
 def all_run_and_none_is(tally: Tally, killed: set[int]) -> bool:
     """Whether every service runs, with a process that was not killed."""

@@ -7,7 +7,7 @@ from tests.integration.ingest.conftest import KILLED, Start, wait_until_read
 from tests.integration.stock.warehouse import DOCUMENTS, RECEIPTS, Warehouse
 
 MOVING = "tests.controls.processes.crashing_stock"
-MAX_SECONDS = 120
+MAX_SECONDS = 600
 
 
 def played(

@@ -97,7 +97,7 @@ class StockShop:
             yield clock
         finally:
             clock.stopped.set()
-            thread.join(30)
+            thread.join(600)
 
     def _movement(self, number: int) -> StockMovement:
         is_count = self.mode == "absolute" and number < ITEMS
@@ -152,7 +152,7 @@ def adapted(mode: CallMode, settings: Settings, folder: Path) -> Adapted:
             # Some calls of the last process are to fail too.
             _until(lambda: len(shop.calls()) >= MOVES and inventory.has_failed(), SETTLED_SECONDS)
             inventory.is_well = True
-            _until(shop.is_settled, 240)
+            _until(shop.is_settled, SETTLED_SECONDS)
             if mode == "absolute":
                 clock.days += 1
                 known = len(shop.calls())
@@ -180,7 +180,7 @@ def _killed(shop: StockShop, start: Start) -> "subprocess.Popen[str]":
     for kill in KILLS:
         shop.move(share)
         process = start(ADAPTING, shop.warehouse.prefix, kill)
-        assert process.wait(120) == KILLED, f"{kill}: {process.communicate()[1][-4000:]}"
+        assert process.wait(600) == KILLED, f"{kill}: {process.communicate()[1][-4000:]}"
     shop.move(MOVES - len(shop.movements))
     return start(ADAPTING, shop.warehouse.prefix)
 

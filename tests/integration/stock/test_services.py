@@ -51,7 +51,7 @@ def test_what_is_sold_is_told_to_the_target(own_broker: "Site", tmp_path: Path) 
 def test_an_adapter_without_a_target_is_refused_in_one_line(own_broker: "Site") -> None:
     with starter({"TALLY_KAFKA": own_broker.settings.kafka}) as start:
         process = start("inventory.sync")
-        told = process.communicate(timeout=60)[1].splitlines()
+        told = process.communicate(timeout=600)[1].splitlines()
 
     assert process.returncode == REFUSED
     assert told[-1].startswith("stock-adapter: TALLY_STOCK_TARGET: names no file")

@@ -22,13 +22,13 @@ SEARCH = settings(
 @pytest.mark.parametrize(
     "put_in",
     [
-        {"looked": wrong.looked_from_the_end},
-        {"looked": wrong.looked_by_the_clock},
-        {"looked": wrong.looked_past_transactions},
-        {"walked": wrong.walked_by_earlier_ends},
-        {"walked": wrong.walked_where_silence_is_an_answer},
-        {"walked": wrong.walked_over_epochs},
-        {"merged": wrong.merged_field_by_field},
+        {"looked": wrong.probe_from_the_end},
+        {"looked": wrong.probe_by_the_clock},
+        {"looked": wrong.probe_past_transactions},
+        {"walked": wrong.advance_by_earlier_ends},
+        {"walked": wrong.advance_where_silence_answers},
+        {"walked": wrong.advance_over_epochs},
+        {"merged": wrong.merge_field_by_field},
     ],
     ids=lambda put_in: next(iter(put_in.values())).__name__,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-SECONDS = 60.0
+SECONDS = 600.0
 
 
 @dataclass

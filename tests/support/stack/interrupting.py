@@ -13,7 +13,7 @@ import psutil
 from ops.local.processes.processes import has_ended
 from tests.support.stack.loop import wait_until
 
-BEGIN_SECONDS = 180
+BEGIN_SECONDS = 600
 LEFT_AFTER_SECONDS = 10.0
 CTRL_C = b"\x03"
 # Gives the command a terminal of its own, whose keyboard is this process's standard input.

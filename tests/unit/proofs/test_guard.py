@@ -21,7 +21,7 @@ from tests.controls.layers.adding import Adding, AddingSink
 from tests.controls.layers.no_floor import no_floor
 from tests.controls.layers.no_member import no_member
 from tests.controls.layers.uncommitted import uncommitted_stream
-from tests.controls.layers.unrevised_rebuild import unrevised_families
+from tests.controls.layers.unrevised_rebuild import load_unrevised_families
 from tests.controls.layers.wall_clock import WallClockSink
 from tests.controls.processes.clock_janitor import ClockJanitor
 from tests.controls.processes.crashing import Crash
@@ -58,7 +58,7 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "sending_by_itself": lambda settings: sending_by_itself(settings, NOTHING, NOTHING),
     "going_on_although_fenced": lambda given: going_on_although_fenced(given, NOTHING, NOTHING),
     "watched_parts": lambda settings: watched_parts(settings, Failpoints(), "intent=after"),
-    "unrevised_families": unrevised_families,
+    "load_unrevised_families": load_unrevised_families,
     "dying": lambda settings: dying(1, 1, settings, NOTHING),
     "no_member": lambda settings: no_member(settings, "normaliser").__enter__(),
 }

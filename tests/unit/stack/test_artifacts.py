@@ -106,6 +106,10 @@ def test_changed_ivy_file_asks_for_a_new_lock(
         artifacts.fetch_parts(cache)
 
 
+def test_lock_is_recorded_from_the_ivy_file() -> None:
+    assert artifacts.LOCK_FILE.read_text().startswith(artifacts._heading())
+
+
 def test_lock_names_jars_of_every_part() -> None:
     locked = artifacts.read_lock_file()
 

@@ -121,7 +121,7 @@ class Town:
             yield
         finally:
             stopped.set()
-            thread.join(30)
+            thread.join(600)
 
     def kept(self) -> list[StoredDelivery]:
         """The newest record of each key of the state."""

@@ -114,7 +114,7 @@ def fixed(begin: Start, night: Quarters) -> dict[str, object]:
     """What the nightly job says, which makes one for yesterday and today too."""
     since = from_millis(night.first) - timedelta(days=1)
     process = begin(BASELINES, "--json", "--since", f"{since:%Y-%m-%d}")
-    told, error = process.communicate(timeout=60)
+    told, error = process.communicate(timeout=600)
     assert process.returncode == DONE, error
     found: dict[str, object] = json.loads(told)
     return found

@@ -27,7 +27,7 @@ from tests.integration.ingest.conftest import Start, stop, wait_until
 from tests.support.alerts.alerts import id_of
 from tests.support.questions.stock_world import counted, moved
 
-MAX_SECONDS = 90
+MAX_SECONDS = 600
 SOLD_OUT = Rule(
     rule_id="sold-out",
     kind="stock",

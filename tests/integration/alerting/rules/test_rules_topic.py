@@ -101,12 +101,12 @@ def test_of_two_writers_of_one_version_one_is_told_and_the_other_holds(
 
         def write(runs: int, number: int = number, ready: Barrier = ready) -> int | None:
             stored = StoredRule(rule=rule(for_=runs), version=number)
-            ready.wait(30)
+            ready.wait(600)
             try:
                 [version] = write_rules(settings, [stored], topic)
             except RuleConflict as conflict:
                 assert conflict.lost == ("many-visitors",)
-                assert "somebody else has written another version meanwhile" in str(conflict)
+                assert "another version was written meanwhile" in str(conflict)
                 return None
             return version.rule.for_
 
@@ -254,6 +254,6 @@ def test_the_first_record_holds_for_good_and_in_a_compacted_topic_the_loser_take
             for runs in (2, 3):
                 send(settings, name, StoredRule(rule=rule(for_=runs), version=1))
         assert (holds(topic), holds(compacted)) == (2, 2)
-        wait_until(is_lost, 90)
+        wait_until(is_lost, 600)
 
         assert holds(topic) == 2

@@ -54,7 +54,7 @@ def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_broke
         control.up(own_broker, catalogue.select_services(["kafka"]), print)
         send_one_by_one(settings, topic, [f"after {number}" for number in range(6)])
 
-        _, said = start(COPIER, topic, topic, output).communicate(timeout=60)
+        _, said = start(COPIER, topic, topic, output).communicate(timeout=600)
 
     assert "DataLoss" in said and "the log was cut, and has grown again" in said
     assert committed_values(settings, output) == [f"before {number}" for number in range(6)]

@@ -66,7 +66,7 @@ def copies(inputs: dict[Case, str], settings: Settings) -> dict[Case, Counter[st
         crashing = [
             start(*arguments(case), "0", f"{case[0]}:1", TALLY_DELIVERY=case[1]) for case in CASES
         ]
-        assert [process.wait(90) for process in crashing] == [KILLED] * len(CASES)
+        assert [process.wait(600) for process in crashing] == [KILLED] * len(CASES)
         successors = [start(*arguments(case), TALLY_DELIVERY=case[1]) for case in CASES]
         for process, topic in zip(successors, inputs.values(), strict=True):
             wait_until_ready(process)

@@ -61,7 +61,7 @@ def test_paused_partitions_are_read_again_after_a_rewind(
             seen.extend(taken(intake))
             return len(seen) >= len(VALUES)
 
-        wait_until(all_seen, 30)
+        wait_until(all_seen, 600)
     assert sorted(seen) == VALUES
 
 

@@ -63,7 +63,7 @@ def copied(start: Start, settings: Settings, topics: tuple[str, str]) -> None:
 def refused(start: Start, topics: tuple[str, str]) -> str:
     """What a copier says that does not begin."""
     process = start(COPIER, topics[0], *topics)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert (process.returncode, "copier: DataLoss: " in errors) == (1, True), errors
     return errors.partition("copier: DataLoss: ")[2].strip()
 

@@ -53,7 +53,7 @@ def test_frozen_instance_that_wakes_up_after_its_successor_exits(
     more = send_until(lambda: zombie.poll() is not None, settings, topics[0])
 
     _, errors = zombie.communicate()
-    assert (zombie.returncode, "copier: Fenced" in errors) == (1, True), errors
+    assert (zombie.returncode, "copier: ProducerFenced" in errors) == (1, True), errors
     wait_until_read(settings, topics[0], topics[:1])
     assert (stop(successor), Counter(committed_values(settings, topics[1]))) == (
         0,

@@ -115,7 +115,7 @@ def after_kills(kafka: str, settings: Settings) -> Iterator[dict[str, Names]]:
             start(COUNTER, names.source, *names, "0", f"{name}:{1 if 'poll' in name else 3}")
             for name, names in cases.items()
         ]
-        assert [process.wait(90) for process in killed] == [KILLED] * len(cases)
+        assert [process.wait(600) for process in killed] == [KILLED] * len(cases)
         successors = [start(COUNTER, names.source, *names) for names in found]
         for process, names in zip(successors, found, strict=True):
             wait_until_ready(process)
@@ -183,7 +183,7 @@ def test_commit_that_fails_leaves_each_count_told_once(
     worker.start()
     wait_until_read(settings, job.group, job.topics)
     stopped.set()
-    worker.join(30)
+    worker.join(600)
     processor.close()
 
     assert (made[0].commits >= 3, len(made)) == (True, 1 if how == "aborted" else 2)
@@ -243,6 +243,6 @@ def test_state_is_read_beyond_a_transaction_whose_end_is_still_to_come(
         assert len([*read_to_end(settings, [names.counts])]) == 1
         assert reader.is_alive()
         (producer.commit_transaction if end == "commit" else producer.abort_transaction)(10)
-        reader.join(20)
+        reader.join(600)
 
     assert (reader.is_alive(), found) == (False, ["a", *late])

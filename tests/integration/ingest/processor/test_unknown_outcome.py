@@ -72,7 +72,7 @@ def test_commit_without_answer_is_redone_from_what_the_brokers_have(
     wait_until(lambda: len(made) == 2)
     wait_until_read(settings, job.group, topics[:1])
     stopped.set()
-    worker.join(30)
+    worker.join(600)
     processor.close()
 
     assert Counter(committed_values(settings, topics[1])) == Counter(VALUES)

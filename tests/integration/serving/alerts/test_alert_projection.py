@@ -32,7 +32,7 @@ def session(own_settings: Settings) -> Iterator[Session]:
     """Of the module's keyspace, whose tables of alerts are empty."""
     with cassandra_session(own_settings) as found:
         for table in TABLES:
-            found.execute(f"TRUNCATE {table}", timeout=60)
+            found.execute(f"TRUNCATE {table}", timeout=600)
         yield found
 
 
@@ -58,7 +58,7 @@ def projecting(settings: Settings, session: Session, topic: str) -> Iterator[Non
     thread.start()
     yield
     stopped.set()
-    thread.join(60)
+    thread.join(600)
     assert not thread.is_alive() and ready.is_set()
 
 
@@ -83,7 +83,7 @@ def test_tables_are_those_of_all_that_was_told_in_any_batches(session: Session) 
     tables.write_alerts(filed(messages))
     whole = found(session)
     for table in TABLES:
-        session.execute(f"TRUNCATE {table}", timeout=60)
+        session.execute(f"TRUNCATE {table}", timeout=600)
 
     for one in messages:
         tables.write_alerts(filed([one]))
@@ -162,7 +162,7 @@ def test_projector_goes_on_where_another_one_ended(
 
     by_projector = found(session)
     for table in TABLES:
-        session.execute(f"TRUNCATE {table}", timeout=60)
+        session.execute(f"TRUNCATE {table}", timeout=600)
     AlertTables(session).write_alerts(filed(messages))
     assert by_projector == found(session)
 

@@ -240,7 +240,7 @@ def test_server_that_stops_ends_its_streams_at_once(own_settings: Settings, topi
     with serving(own_settings, topic) as (process, url), EventSource(url).connected() as events:
         until(events, "id")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(600) == 0
 
 
 def add_stores(settings: Settings) -> None:
@@ -275,7 +275,7 @@ def make_anew(settings: Settings, topic: str) -> None:
     # The old one goes when the brokers have time for it.
     @retry(
         retry=retry_if_exception_type(KafkaException),
-        stop=stop_after_delay(30),
+        stop=stop_after_delay(600),
         wait=wait_fixed(0.2),
     )
     def make() -> None:

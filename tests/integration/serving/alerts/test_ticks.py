@@ -25,7 +25,7 @@ from tests.support.sources.canonical import receipt
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 STORE = 367
-LONG_SECONDS = 120
+LONG_SECONDS = 600
 STANDS_STILL = 4  # ticks; two would do where nothing waits
 
 

@@ -1,4 +1,4 @@
-"""A desk that is made anew of its records, and the keys that tell them apart."""
+"""A delivery engine restored from its records, and the keys of the records."""
 
 from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import AlertChannel, Silence
@@ -17,39 +17,39 @@ from tests.unit.alerting.deliver.deliveries import (
 NIGHT = (QuietHours("mon-sun", "22:00", "06:00"),)
 
 
-def test_a_desk_that_is_restored_goes_on_as_the_one_before() -> None:
-    desk = desk_with(channel(), channel("night", quiet=NIGHT), at=NOON + 9 * HOUR)
+def test_a_restored_engine_continues_like_the_original() -> None:
+    engine = desk_with(channel(), channel("night", quiet=NIGHT), at=NOON + 9 * HOUR)
     stored: dict[bytes, bytes] = {}
 
-    def keep(kept: list[StoredDelivery]) -> None:
-        stored.update({record_key(one): encode_record(one) or b"" for one in kept})
+    def store(records: list[StoredDelivery]) -> None:
+        stored.update({record_key(record): encode_record(record) or b"" for record in records})
 
-    keep([*desk.memory.channels.values(), desk.memory.time, *()])
-    for one in (alert(1, at=NOON + 9 * HOUR), alert(2), alert(1, state="confirmed")):
-        keep(desk.process_alert(one))
-    keep(desk.begin_attempts(()).records)
+    store([*engine.memory.channels.values(), engine.memory.time])
+    for message in (alert(1, at=NOON + 9 * HOUR), alert(2), alert(1, state="confirmed")):
+        store(engine.process_alert(message))
+    store(engine.begin_attempts(()).records)
     restored = desk_with()
     restored.restore(decode_record(value) for value in reversed(stored.values()))
 
-    for each in (desk, restored):
-        each.advance_time(TickTime(n=9, at=NOON + 18 * HOUR))
+    for either in (engine, restored):
+        either.advance_time(TickTime(n=9, at=NOON + 18 * HOUR))
     rest = (alert(3, at=NOON + 18 * HOUR), alert(1, state="retracted"), end_of(alert(2), 4))
-    expected = [desk.process_alert(one) for one in rest]
+    expected = [engine.process_alert(message) for message in rest]
 
-    assert [restored.process_alert(one) for one in rest] == expected
-    assert restored.begin_attempts(()) == desk.begin_attempts(())
+    assert [restored.process_alert(message) for message in rest] == expected
+    assert restored.begin_attempts(()) == engine.begin_attempts(())
 
 
-def test_records_have_keys_of_their_own_whatever_channels_are_called() -> None:
-    named = [channel(name) for name in ("control", "tick", "gone", "channel")]
-    desk = desk_with(*named)
-    kept = [
-        *named,
+def test_records_have_keys_independent_of_channel_names() -> None:
+    channels = [channel(name) for name in ("control", "tick", "gone", "channel")]
+    engine = desk_with(*channels)
+    records = [
+        *channels,
         Silence(silence_id="lunch", starts=NOON, ends=NOON + HOUR),
-        *desk.process_alert(alert()),
-        desk.memory.time,
+        *engine.process_alert(alert()),
+        engine.memory.time,
     ]
 
-    assert len({record_key(one) for one in kept}) == len(kept)
-    assert [decode_record(encode_record(one) or b"") for one in kept] == kept
-    assert of_kind(AlertChannel, kept) == named
+    assert len({record_key(record) for record in records}) == len(records)
+    assert [decode_record(encode_record(record) or b"") for record in records] == records
+    assert of_kind(AlertChannel, records) == channels
