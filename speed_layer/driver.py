@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from runtime.kafka.offsets import TopicOffsets, find_unread
+from runtime.kafka.offsets import TopicOffsets
 from runtime.process.heartbeat import Heartbeat
 from runtime.process.job import exit_failed, run_until_stopped, signal_ready
 from runtime.process.lock import lock_folder
@@ -78,7 +78,7 @@ class Liveness:
         return [keeper.position for keeper in self._keepers]
 
     def _look_at_topics(self) -> None:
-        """Note whether any topic holds more than its query has read.
+        """Note whether any topic ends elsewhere than its query has read.
 
         While the brokers do not answer records may wait, but no query is stuck for that.
         """
@@ -91,7 +91,7 @@ class Liveness:
             self._is_behind, self._records_wait = True, False
             return
         self._is_behind = self._records_wait = any(
-            find_unread(held[topic], places)
+            places != held[topic]
             for keeper in self._keepers
             for topic, places in keeper.position.items()
         )

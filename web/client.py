@@ -1,10 +1,11 @@
 """A client of Tally's HTTP API: questions, pages, refusals as one error, the stream of alerts."""
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import httpx
+from httpx_sse import EventSource, ServerSentEvent
 
 from tally.errors import ApiError
 
@@ -18,8 +19,6 @@ _SILENCE_SECONDS = 90.0
 # The fields of an answer, and the parameters of a question, each by name.
 ApiAnswer = dict[str, Any]
 ApiParameters = Mapping[str, str]
-# The values of a stream's block, by field.
-StreamBlock = dict[str, list[str]]
 
 
 class StreamEvent(NamedTuple):
@@ -70,13 +69,13 @@ class ApiClient:
         last_id, retry_seconds = begin, _RETRY_SECONDS
         while True:
             try:
-                for block in self._read_connection(_address(path, parameters), last_id):
-                    last_id = block.get("id", [last_id])[-1]
-                    if "retry" in block:
-                        retry_seconds = int(block["retry"][-1]) / 1000
-                    if "data" in block:
-                        name = block.get("event", ["message"])[-1]
-                        yield StreamEvent(name, "\n".join(block["data"]), last_id)
+                for event in self._read_connection(_address(path, parameters), last_id):
+                    last_id = event.id or last_id
+                    if event.retry is not None:
+                        retry_seconds = event.retry / 1000
+                    # A block without content gives the position alone.
+                    if event.data:
+                        yield StreamEvent(event.event, event.data, last_id)
             except httpx.TransportError as error:
                 if not last_id:
                     raise self._no_answer(error) from error
@@ -92,11 +91,11 @@ class ApiClient:
             raise self._refusal(answer)
         return dict(answer.json())
 
-    def _read_connection(self, address: str, last_id: str) -> Iterator[StreamBlock]:
+    def _read_connection(self, address: str, last_id: str) -> Iterator[ServerSentEvent]:
         headers = {"Last-Event-ID": last_id} if last_id else {}
         with self._http.stream("GET", address, headers=headers, timeout=_SILENCE_SECONDS) as answer:
             if answer.status_code == httpx.codes.OK:
-                yield from _blocks(answer.iter_lines())
+                yield from EventSource(answer).iter_sse()
             # An unavailable service comes back; any other refusal is permanent.
             elif not last_id or answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 answer.read()
@@ -115,15 +114,3 @@ class ApiClient:
 
 def _address(path: str, parameters: ApiParameters | None) -> str:
     return str(httpx.URL(path, params={**parameters})) if parameters else path
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[StreamBlock]:
-    """Yield the values of each block of a stream by field; one that breaks off does not count."""
-    block: StreamBlock = {}
-    for line in lines:
-        if line:
-            field, _, value = line.partition(":")
-            block.setdefault(field, []).append(value.removeprefix(" "))
-        else:
-            yield block
-            block = {}

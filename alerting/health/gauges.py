@@ -11,13 +11,22 @@ from msgspec import Struct
 
 from alerting.alert.current_state import STATE_RANKS
 from alerting.queries.alerts import ListedAlert
-from runtime.http.exposition import MetricSample, exposition
+from runtime.http.exposition import MetricSample, format_gauge
 from runtime.outbound.records import UndeliveredMessages
 from tally.alerts.tick import Tick
 
 _INFINITE = float("inf")
 # Keyed by partition, then by channel.
 Undelivered = Mapping[int, Mapping[str, UndeliveredMessages]]
+
+_DESCRIPTIONS = {
+    "tally_alerts_tick_lag_seconds": "Age of the instant up to which the last partition is read",
+    "tally_evaluator_blind_seconds": "Age of the oldest tick that was evaluated last",
+    "tally_deliveries_pending_seconds": "Age of the oldest message that waits",
+    "tally_deliveries_dead_total": "Messages that were given up",
+    "tally_deliveries_blocked": "Messages that wait for a repair",
+    "tally_restore_seconds": "Seconds until the state was restored",
+}
 
 
 class AlertFacts(Struct, frozen=True):
@@ -46,26 +55,27 @@ class AlertGauge(NamedTuple):
     """A gauge with its samples; each sample is its labels and its value."""
 
     name: str
+    description: str
     samples: Iterable[MetricSample]
 
     @property
     def text(self) -> str:
         """Prometheus exposition text, "" without a sample."""
-        return exposition(self.name, "gauge", self.samples)
+        return format_gauge(self.name, self.description, self.samples)
 
 
 def build_fact_gauges(facts: AlertFacts, now: int) -> list[AlertGauge]:
     """The gauges computed from the facts for the instant `now` (ms since 1970, UTC)."""
-    return [
-        AlertGauge("tally_alerts_tick_lag_seconds", _tick_lags(facts.ticks, now)),
-        AlertGauge(
-            "tally_evaluator_blind_seconds", _evaluation_lag_samples(facts.evaluated_at, now)
-        ),
-        AlertGauge("tally_deliveries_pending_seconds", _pending_samples(facts.undelivered, now)),
-        AlertGauge("tally_deliveries_dead_total", _dead_samples(facts.undelivered)),
-        AlertGauge("tally_deliveries_blocked", _block_samples(facts.undelivered)),
-        AlertGauge("tally_restore_seconds", _restore_samples(facts.restore_seconds)),
-    ]
+    waiting = facts.undelivered
+    gauges = {
+        "tally_alerts_tick_lag_seconds": _tick_lags(facts.ticks, now),
+        "tally_evaluator_blind_seconds": _evaluation_lag_samples(facts.evaluated_at, now),
+        "tally_deliveries_pending_seconds": _pending_samples(waiting, now),
+        "tally_deliveries_dead_total": _dead_samples(waiting),
+        "tally_deliveries_blocked": _block_samples(waiting),
+        "tally_restore_seconds": _restore_samples(facts.restore_seconds),
+    }
+    return [AlertGauge(name, _DESCRIPTIONS[name], samples) for name, samples in gauges.items()]
 
 
 def build_alert_gauges(still: Iterable[ListedAlert]) -> list[AlertGauge]:
@@ -77,8 +87,8 @@ def build_alert_gauges(still: Iterable[ListedAlert]) -> list[AlertGauge]:
     samples = [({"state": state}, float(states[state])) for state in standing]
     overdue = float(sum(alert.overdue for alert in alerts))
     return [
-        AlertGauge("tally_alerts_open", samples),
-        AlertGauge("tally_alerts_overdue", [({}, overdue)]),
+        AlertGauge("tally_alerts_open", "Open alerts by state", samples),
+        AlertGauge("tally_alerts_overdue", "Alerts that should be confirmed", [({}, overdue)]),
     ]
 
 

@@ -43,6 +43,7 @@ MAX_STORES = 100
 # Each count reads the newest day of every store.
 COUNT_SECONDS = 300.0
 NAME = "tally_rules_unjudged"
+DESCRIPTION = "Stores in which a rule cannot be judged, by reason"
 # How many local days are searched for the begin of the time in which a rule is not judged.
 MAX_DAYS, MAX_STOCK_DAYS = 14, 2
 # Each rule is a label of a gauge; only the first rules by id, up to this number, are counted.
@@ -249,7 +250,7 @@ class UnevaluatedCounter:
         if not is_running and time.monotonic() - self._started_at >= COUNT_SECONDS:
             self._started_at = time.monotonic()
             self._counting = asyncio.get_running_loop().create_task(self._count())
-        return AlertGauge(NAME, self._samples).text
+        return AlertGauge(NAME, DESCRIPTION, self._samples).text
 
     async def wait_idle(self) -> None:
         """Wait until no count is running."""

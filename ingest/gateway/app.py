@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 from starlette.exceptions import HTTPException
 
 from ingest.contract.vendor import Greeting, VendorBody
@@ -18,7 +19,7 @@ from ingest.gateway.backlog import BacklogMonitor
 from ingest.gateway.checks import BodyChecker
 from ingest.gateway.key_expiry import destroy_keys
 from ingest.gateway.submission import MAX_BYTES, CheckedLines, Endpoint, endpoints
-from ingest.gateway.telemetry import LoopLag
+from ingest.gateway.telemetry import LoopLag, add_gauge
 from ingest.installation.arrival import Rules
 from runtime.http.openapi import DocumentedApp, Responses
 from runtime.http.problem import problem_response
@@ -42,6 +43,7 @@ class Gateway:
     rules: Rules
     backlog: BacklogMonitor
     lag: LoopLag
+    telemetry: CollectorRegistry
     checker: BodyChecker
 
     async def check_request(self, request: Request, endpoint: Endpoint) -> CheckedLines:
@@ -87,7 +89,10 @@ def build_app(
     endpoints to serve, by default those of all sources; `checker` checks the bodies. Raises
     BadSource.
     """
-    gateway = Gateway(async_producer, rules, backlog, LoopLag(), checker or BodyChecker())
+    registry, checks = CollectorRegistry(), checker or BodyChecker()
+    add_gauge(registry, "unread_messages", lambda: backlog.waiting.messages)
+    add_gauge(registry, "check_seconds", lambda: checks.age_seconds)
+    gateway = Gateway(async_producer, rules, backlog, LoopLag(registry), registry, checks)
     app = DocumentedApp(
         title="Tally gateway",
         summary="Takes what happens in stores, checks it and stores it.",
@@ -289,9 +294,6 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
     )
     async def metrics() -> PlainTextResponse:
         """Counters for Prometheus."""
-        waiting = (
-            "# TYPE tally_gateway_unread_messages gauge\n"
-            f"tally_gateway_unread_messages {gateway.backlog.waiting.messages}\n"
+        return PlainTextResponse(
+            generate_latest(gateway.telemetry), media_type=CONTENT_TYPE_PLAIN_0_0_4
         )
-        text = gateway.lag.text() + waiting + gateway.checker.metrics()
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -53,11 +53,6 @@ class BodyChecker:
             "detail": f"the check under way has run for {age:.1f} s" if age else "none under way",
         }
 
-    def metrics(self) -> str:
-        """Prometheus exposition text."""
-        name = "tally_gateway_check_seconds"
-        return f"# TYPE {name} gauge\n{name} {self.age_seconds:.3f}\n"
-
     def start_watchdog(
         self, most_looks: int = MAX_SECONDS, look_seconds: float = _POLL_SECONDS
     ) -> None:

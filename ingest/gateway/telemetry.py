@@ -1,19 +1,36 @@
 """Measures how long the event loop is blocked, because that delays every sender."""
 
 import asyncio
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 # Well below a delay that a sender would notice.
 _EVERY_SECONDS = 0.02
 _BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
+_DESCRIPTIONS = {
+    "unread_messages": "Messages that wait to be normalised",
+    "check_seconds": "How long the check under way has run",
+}
+
+
+def add_gauge(registry: CollectorRegistry, name: str, read: Callable[[], float]) -> None:
+    """Add a gauge of the gateway whose value is read for each answer."""
+    gauge = Gauge(f"tally_gateway_{name}", _DESCRIPTIONS[name], registry=registry)
+    gauge.set_function(read)
+
 
 class LoopLag:
     """A histogram of how late a task of the loop wakes up, in seconds."""
 
-    def __init__(self) -> None:
-        self._counts = [0] * len(_BOUNDS)
-        self._total = 0
-        self._seconds = 0.0
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = Histogram(
+            "tally_gateway_loop_lag_seconds",
+            "How late a task of the event loop wakes up",
+            buckets=_BOUNDS,
+            registry=registry,
+        )
 
     async def measure(self) -> None:
         """Measure until cancelled."""
@@ -25,21 +42,4 @@ class LoopLag:
 
     def add(self, seconds: float) -> None:
         """Add one measurement, in seconds."""
-        self._total += 1
-        self._seconds += seconds
-        for number, bound in enumerate(_BOUNDS):
-            self._counts[number] += seconds <= bound
-
-    def text(self) -> str:
-        """Prometheus exposition text."""
-        name = "tally_gateway_loop_lag_seconds"
-        buckets = [
-            f'{name}_bucket{{le="{bound}"}} {count}'
-            for bound, count in zip(_BOUNDS, self._counts, strict=True)
-        ]
-        total = [
-            f'{name}_bucket{{le="+Inf"}} {self._total}',
-            f"{name}_sum {self._seconds:.6f}",
-            f"{name}_count {self._total}",
-        ]
-        return "\n".join([f"# TYPE {name} histogram", *buckets, *total, ""])
+        self._seconds.observe(seconds)

@@ -1,25 +1,27 @@
-"""The text format in which Prometheus reads metrics."""
+"""Metrics in the text format of Prometheus, written by its own client library."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 # The labels of a sample by name, and its value.
 MetricSample = tuple[Mapping[str, str], float]
 
 
-def exposition(name: str, kind: str, samples: Iterable[MetricSample]) -> str:
-    """A metric of a kind (`gauge`, `counter`) as text, "" without a sample."""
-    lines = [f"{name}{_label_text(labels)} {_value_text(value)}" for labels, value in samples]
-    return "\n".join([f"# TYPE {name} {kind}", *lines, ""]) if lines else ""
+class _Gauges(Collector):
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics, each with its samples."""
+        return iter(self._metrics)
 
 
-def _value_text(value: float) -> str:
-    return "+Inf" if value == float("inf") else f"{value:.15g}"
-
-
-def _label_text(labels: Mapping[str, str]) -> str:
-    pairs = ",".join(f'{name}="{_escape_label(value)}"' for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _escape_label(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+def format_gauge(name: str, description: str, samples: Iterable[MetricSample]) -> str:
+    """A gauge as text, "" without a sample."""
+    gauge = Metric(name, description, "gauge")
+    for labels, value in samples:
+        gauge.add_sample(name, dict(labels), value)
+    return generate_latest(_Gauges([gauge])).decode() if gauge.samples else ""

@@ -82,8 +82,9 @@ class StoreReader:
         reading = await self.read_family(pointers, slots)
         family, store = reading.family, self._registry.store(slots.store_id)
         # Only the other stores are looked up: most have rows, or list their sensors.
-        has_sensors = not family.listed_as or SensorRoster.from_store(store, [family]).by_family
-        if reading.rows or has_sensors:
+        if reading.rows or not family.listed_as:
+            return reading
+        if SensorRoster.from_store(store, [family]).by_family:
             return reading
         is_measured = await self._views.has_events(store.store_id, [family])
         return replace(reading, is_measured=is_measured)

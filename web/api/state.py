@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Counter, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alerting.health.gauges import (
@@ -21,7 +21,6 @@ from alerting.health.gauges import (
 )
 from alerting.health.service import UnevaluatedCounter
 from alerting.queries.alerts import AlertFilter, AlertQueryService, AlertSearch
-from runtime.http.exposition import exposition
 from runtime.http.openapi import Health, Readiness, response_entry
 from runtime.http.problem import json_response
 from runtime.http.work_pools import LOOKUPS
@@ -78,27 +77,25 @@ class RequestCounts:
     """The request counts and seconds since the start."""
 
     def __init__(self) -> None:
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._seconds: dict[str, float] = {}
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "tally_api_requests", "Answers", ["route", "status"], registry=self._registry
+        )
+        self._seconds = Counter(
+            "tally_api_request_seconds",
+            "Seconds until they were complete",
+            ["route"],
+            registry=self._registry,
+        )
 
     def add(self, route: str, status: int, seconds: float) -> None:
         """Count one more answer."""
-        self._requests[route, status] += 1
-        self._seconds[route] = self._seconds.get(route, 0.0) + seconds
+        self._requests.labels(route, status).inc()
+        self._seconds.labels(route).inc(seconds)
 
     def text(self) -> str:
         """The counters as Prometheus exposition text."""
-        requests = (
-            ({"route": route, "status": str(status)}, float(count))
-            for (route, status), count in sorted(self._requests.items())
-        )
-        totals = (
-            ({"route": route}, round(seconds, 6))
-            for route, seconds in sorted(self._seconds.items())
-        )
-        return exposition("tally_api_requests_total", "counter", requests) + exposition(
-            "tally_api_request_seconds_total", "counter", totals
-        )
+        return generate_latest(self._registry).decode()
 
 
 @dataclass
@@ -187,7 +184,7 @@ def add_state_routes(
         response_description="the counters as text",
     )
     async def metrics() -> Response:
-        return Response(await counters.text(), media_type="text/plain; version=0.0.4")
+        return Response(await counters.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 async def read_readiness(views: ViewReader, settings: Settings) -> dict[str, Any]:

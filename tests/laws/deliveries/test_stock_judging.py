@@ -86,7 +86,7 @@ def compare_with_simulated(shop: Watched) -> None:
     span = SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15"
     last = {one.alert_id: one for one in shop.alerts}.values()
     standing = [one for one in last if one.state == "confirmed"]
-    assert compared(shop, *span) == (len(standing), [])
+    assert compared(shop, *span) == (len(standing), [], 0)
     if standing:
         shop.alerts, kept = [one for one in last if one != standing[-1]], shop.alerts
         differences = compared(shop, *span).differences

@@ -35,11 +35,15 @@ class Difference(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """How many begins and ends of settled episodes are told as they are called for, and what is
-    not."""
+    """How many begins and ends are confirmed as they are called for, and what is not.
+
+    Of an episode that is not settled, as one that is still open, only the begin is compared.
+    `left_out`: how many of these have no confirmed begin, which may still come.
+    """
 
     equal: int
     differences: Sequence[Difference]
+    left_out: int = 0
 
 
 def of_page(page: SimulatedPage) -> list[Called]:
@@ -72,7 +76,7 @@ def compare(
     standing = [one for one in last if one.state == "confirmed"]
     raises = [one for one in standing if one.edge == "raise"]
     ends = [one for one in standing if one.edge == "clear"]
-    equal, found = 0, list[Difference]()
+    equal, left_out, found = 0, 0, list[Difference]()
     for one in called:
         own = [raised for raised in raises if one.has(raised)]
         raises = [raised for raised in raises if raised not in own]
@@ -84,10 +88,15 @@ def compare(
             for edge, told in (("raise", own), ("clear", _before(ended, span[1]))):
                 equal += min(wanted[edge], len(told))
                 found += _differences(edge, wanted[edge] - len(told), one.subject)
+        elif own:
+            equal += 1
+            found += _differences("raise", 1 - len(own), one.subject)
+        else:
+            left_out += 1
     for left in (*raises, *ends):
         if span[0] <= millis_of(left.window.start) < span[1]:
             found.append(Difference("not_called_for", left.edge, left.subject))
-    return Compared(equal, found)
+    return Compared(equal, found, left_out)
 
 
 def _before(ended: Iterable[Alert], end: int) -> list[Alert]:

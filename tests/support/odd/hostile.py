@@ -209,7 +209,10 @@ async def loop_lags(address: tuple[str, int]) -> tuple[int, int]:
         line.rsplit(" ", 1) for line in text.decode().splitlines() if not line.startswith("#")
     )
     name = "tally_gateway_loop_lag_seconds"
-    return int(values[f"{name}_count"]), int(values[f'{name}_bucket{{le="0.1"}}'])
+    return (
+        round(float(values[f"{name}_count"])),
+        round(float(values[f'{name}_bucket{{le="0.1"}}'])),
+    )
 
 
 async def slowest_health(

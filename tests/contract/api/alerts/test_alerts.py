@@ -83,12 +83,12 @@ def test_counters_have_what_is_open_and_what_of_it_is_overdue(
     views.alerts.told += [then(views.alerts.told[0], "confirmed")]
     later = ask("/metrics").text
 
-    assert 'tally_alerts_open{state="provisional"} 1\n' in fresh
-    assert 'tally_alerts_open{state="confirmed"} 0\n' in fresh
-    assert "tally_alerts_overdue 0\n" in fresh
-    assert 'tally_alerts_open{state="provisional"} 1\n' in later
-    assert 'tally_alerts_open{state="confirmed"} 1\n' in later
-    assert "tally_alerts_overdue 1\n" in later
+    assert 'tally_alerts_open{state="provisional"} 1.0\n' in fresh
+    assert 'tally_alerts_open{state="confirmed"} 0.0\n' in fresh
+    assert "tally_alerts_overdue 0.0\n" in fresh
+    assert 'tally_alerts_open{state="provisional"} 1.0\n' in later
+    assert 'tally_alerts_open{state="confirmed"} 1.0\n' in later
+    assert "tally_alerts_overdue 1.0\n" in later
 
 
 def test_open_alerts_are_counted_once_however_often_they_are_scraped(
@@ -108,7 +108,7 @@ def test_without_tables_counters_say_nothing_of_alerts_and_the_rest(
     text = ask("/metrics").text
 
     assert _of_alerts(text) == []
-    assert 'tally_api_requests_total{route="/v1/alerts",status="503"} 1' in text
+    assert 'tally_api_requests_total{route="/v1/alerts",status="503"} 1.0' in text
 
 
 def _of_alerts(text: str) -> list[str]:

@@ -123,8 +123,8 @@ def test_counters_name_routes_and_not_addresses(ask: Ask) -> None:
     ask(PATH, **DAY)
     ask("/v2/whatever")
     text = ask("/metrics").text
-    assert 'tally_api_requests_total{route="/v1/metrics/{metric_id}",status="200"} 1' in text
-    assert 'tally_api_requests_total{route="other",status="404"} 1' in text
+    assert 'tally_api_requests_total{route="/v1/metrics/{metric_id}",status="200"} 1.0' in text
+    assert 'tally_api_requests_total{route="other",status="404"} 1.0' in text
 
 
 def test_openapi_lists_every_parameter(ask: Ask) -> None:

@@ -143,7 +143,7 @@ def test_what_was_told_of_articles_is_what_is_simulated_and_a_planted_alert_is_f
     with simulating(shelves.settings, span, monkeypatch) as simulate:
         assert stop(evaluator) == 0
         done = simulate("sold-out")
-        assert compared(done, told(shelves), "sold-out", span) == (2, [])
+        assert compared(done, told(shelves), "sold-out", span) == (2, [], 0)
         found = json.loads(done.stdout)
         assert [one["subject"] for one in found["episodes"]] == [BREAD]
         assert (found["articles"], found["complete"]) == (3, True)

@@ -158,7 +158,7 @@ def test_a_simulation_says_the_same(begun: Watching, tmp_path: Path) -> None:
     store.tick(f"{DAY}T12:30")
 
     assert [one[:2] for one in clocks(simulated(store, "silent"))] == [("09:00", None)]
-    assert compared(store, "silent") == (1, [])
+    assert compared(store, "silent") == (1, [], 0)
 
 
 def test_another_version_that_names_it_begins_with_its_own_windows(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_what_was_told_is_what_is_simulated(watched: Watching) -> None:
     changed_live(store)
 
     # Begin and end: from 09:00 to 09:45. Silent it is up to the first receipt, since whenever.
-    assert compared(store) == (2, [])
+    assert compared(store) == (2, [], 0)
     assert compared(store, "silent").differences == []
     assert [end for _, end, _ in clocks(simulated(store, "silent"))] == ["09:00"]
 
@@ -73,7 +73,7 @@ def test_what_is_provisional_is_left_out(watched: Watching) -> None:
     sold(store, "09:00", 7)
     store.tick(f"{DAY}T09:17")
 
-    assert compared(store) == (0, [])
+    assert compared(store) == (0, [], 0)
 
 
 def test_what_another_generation_has_changed_is_told_as_it_is_simulated(watched: Watching) -> None:
@@ -84,7 +84,7 @@ def test_what_another_generation_has_changed_is_told_as_it_is_simulated(watched:
     assert compared(store).differences != []
     store.tick(f"{DAY}T19:30")
     # The raise moves to 09:30, and ends at 09:45; another one begins at 10:00, and is open.
-    assert compared(store) == (2, [])
+    assert compared(store) == (3, [], 0)
     assert [start for start, *_ in clocks(simulated(store))] == ["09:30", "10:00"]
     assert ("raise", "confirmed", "10:00") in said(store.alerts)
 

@@ -90,7 +90,7 @@ def test_what_is_called_for_live_is_what_is_simulated(shop: Watching) -> None:
     morning(shelves)
 
     # Two begins and an end of the milk, begin and end of the bread.
-    assert compared(shelves, "sold-out") == (5, [])
+    assert compared(shelves, "sold-out") == (5, [], 0)
 
 
 def test_an_alert_that_was_not_told_or_of_another_article_is_found(shop: Watching) -> None:

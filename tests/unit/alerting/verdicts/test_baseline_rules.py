@@ -104,7 +104,7 @@ def test_days_that_are_restated_change_nothing_that_a_snapshot_serves(watched: W
     assert (confirmed.alert_id, confirmed.state) == (raised.alert_id, "confirmed")
     assert confirmed.baseline == raised.baseline
     found = simulated(store, "few", end=f"{DAY}T09:15")
-    assert compared(store, "few", end=f"{DAY}T09:15") == (1, [])
+    assert compared(store, "few", end=f"{DAY}T09:15") == (1, [], 0)
     assert [one.threshold for store in found.stores for one in store.episodes] == [7.0]
 
 

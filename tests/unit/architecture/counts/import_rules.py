@@ -180,6 +180,7 @@ OURS: dict[str, tuple[str, ...]] = {
 # Folders whose third-party imports are settled too; the others take what pyproject.toml lists.
 OTHERS: dict[str, tuple[str, ...]] = {
     "tally": ("msgspec", "pydantic"),
+    "tally.people.personal": ("stdnum",),
     "tally.time.holidays": ("holidays",),
     "tally.spark.frames": ("pyspark",),
     "tally.spark.part_columns": ("pyspark",),
@@ -200,6 +201,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.kafka.broker_clock": ("confluent_kafka",),
     "runtime.process.job": ("confluent_kafka",),
     "runtime.kafka.log_identity": ("confluent_kafka",),
+    "runtime.http.exposition": ("prometheus_client",),
     "runtime.http.problem": ("starlette",),
     "runtime.processor": ("confluent_kafka",),
     "runtime.kafka.producer": ("confluent_kafka",),
@@ -231,8 +233,9 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "inventory": ("msgspec", "structlog"),
     "inventory.sync.target": ("pydantic",),
     "web.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
+    "web.api.state": ("fastapi", "prometheus_client", "starlette", "structlog"),
     "web.dashboard": ("nicegui", "fastapi", "starlette", "structlog", "msgspec", "markupsafe"),
-    "web.client": ("httpx",),
+    "web.client": ("httpx", "httpx_sse"),
     "ops.oracle": ("duckdb",),
     "dags": ("airflow",),
 }

@@ -27,9 +27,11 @@ def test_a_tick_lags_by_the_partition_that_is_furthest_behind(now: int) -> None:
     }
 
     assert text(now, ticks=ticks) == (
+        "# HELP tally_alerts_tick_lag_seconds"
+        " Age of the instant up to which the last partition is read\n"
         "# TYPE tally_alerts_tick_lag_seconds gauge\n"
-        'tally_alerts_tick_lag_seconds{family="sales"} 65\n'
-        'tally_alerts_tick_lag_seconds{family="traffic"} 0\n'
+        'tally_alerts_tick_lag_seconds{family="sales"} 65.0\n'
+        'tally_alerts_tick_lag_seconds{family="traffic"} 0.0\n'
     )
 
 
@@ -43,9 +45,9 @@ def test_a_family_that_some_partition_has_not_spoken_of_lags_for_ever() -> None:
 def test_the_evaluator_is_blind_since_the_oldest_tick_that_was_judged_last(now: int) -> None:
     judged = {0: now - 2 * SECOND, 1: now - 600 * SECOND, 2: now + SECOND}
 
-    assert "tally_evaluator_blind_seconds 600\n" in text(now, evaluated_at=judged)
+    assert "tally_evaluator_blind_seconds 600.0\n" in text(now, evaluated_at=judged)
     # It grows by itself: nobody has to be asked.
-    assert "tally_evaluator_blind_seconds 660\n" in text(now + 60 * SECOND, evaluated_at=judged)
+    assert "tally_evaluator_blind_seconds 660.0\n" in text(now + 60 * SECOND, evaluated_at=judged)
 
 
 def test_deliveries_wait_as_long_as_the_oldest_and_dead_ones_are_summed() -> None:
@@ -57,12 +59,12 @@ def test_deliveries_wait_as_long_as_the_oldest_and_dead_ones_are_summed() -> Non
     }
     found = text(now, undelivered=undelivered)
 
-    assert 'tally_deliveries_pending_seconds{channel="floor"} 90\n' in found
-    assert 'tally_deliveries_pending_seconds{channel="office"} 0\n' in found
-    assert 'tally_deliveries_dead_total{channel="floor"} 3\n' in found
-    assert 'tally_deliveries_dead_total{channel="office"} 0\n' in found
-    assert 'tally_deliveries_blocked{channel="floor"} 5\n' in found
-    assert 'tally_deliveries_blocked{channel="office"} 0\n' in found
+    assert 'tally_deliveries_pending_seconds{channel="floor"} 90.0\n' in found
+    assert 'tally_deliveries_pending_seconds{channel="office"} 0.0\n' in found
+    assert 'tally_deliveries_dead_total{channel="floor"} 3.0\n' in found
+    assert 'tally_deliveries_dead_total{channel="office"} 0.0\n' in found
+    assert 'tally_deliveries_blocked{channel="floor"} 5.0\n' in found
+    assert 'tally_deliveries_blocked{channel="office"} 0.0\n' in found
 
 
 def test_what_nobody_has_said_is_left_out() -> None:
@@ -72,7 +74,7 @@ def test_what_nobody_has_said_is_left_out() -> None:
 def test_each_service_says_how_long_it_took_to_restore() -> None:
     found = text(1, restore_seconds={"evaluator": 3.25, "dispatcher": 0.0})
 
-    assert 'tally_restore_seconds{service="dispatcher"} 0\n' in found
+    assert 'tally_restore_seconds{service="dispatcher"} 0.0\n' in found
     assert 'tally_restore_seconds{service="evaluator"} 3.25\n' in found
 
 
@@ -81,15 +83,18 @@ def test_open_alerts_by_state_and_those_of_them_that_are_overdue() -> None:
     still += [to_listed(then(told(3), "confirmed"), True)]
 
     assert "".join(one.text for one in build_alert_gauges(still)) == (
+        "# HELP tally_alerts_open Open alerts by state\n"
         "# TYPE tally_alerts_open gauge\n"
-        'tally_alerts_open{state="provisional"} 2\n'
-        'tally_alerts_open{state="confirmed"} 1\n'
+        'tally_alerts_open{state="provisional"} 2.0\n'
+        'tally_alerts_open{state="confirmed"} 1.0\n'
+        "# HELP tally_alerts_overdue Alerts that should be confirmed\n"
         "# TYPE tally_alerts_overdue gauge\n"
-        "tally_alerts_overdue 1\n"
+        "tally_alerts_overdue 1.0\n"
     )
 
 
 def test_a_name_that_a_stranger_has_chosen_stays_one_label() -> None:
-    hostile = AlertGauge("gauge", [({"channel": 'a"} 1\nb{c="\\'}, 1.0)])
+    hostile = AlertGauge("gauge", "planted", [({"channel": 'a"} 1\nb{c="\\'}, 1.0)])
 
-    assert hostile.text == '# TYPE gauge gauge\ngauge{channel="a\\"} 1\\nb{c=\\"\\\\"} 1\n'
+    head = "# HELP gauge planted\n# TYPE gauge gauge\n"
+    assert hostile.text == head + 'gauge{channel="a\\"} 1\\nb{c=\\"\\\\"} 1.0\n'
