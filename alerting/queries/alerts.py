@@ -21,6 +21,7 @@ from tally.alerts.message import Alert, EpisodeSpan
 from tally.config.settings import Settings
 from tally.errors import UnknownName
 from tally.time.instants import parse_instant, to_millis
+from tally.time.windows import TimeRange
 
 # The most table partitions (one per store and day) that a page reads; at least one day of all
 # stores.
@@ -55,13 +56,6 @@ class AlertPosition(NamedTuple):
     alert_id: str
 
 
-class AlertSpan(NamedTuple):
-    """A span of raise instants, [start, end) in UTC."""
-
-    start: datetime
-    end: datetime
-
-
 @dataclass(frozen=True)
 class AlertFilter:
     """Which alerts are wanted; an empty set, or None, does not restrict them."""
@@ -94,7 +88,7 @@ class AlertSearch:
 
     store_ids: Sequence[str]
     alert_filter: AlertFilter
-    span: AlertSpan | None = None
+    span: TimeRange | None = None
     is_open: bool | None = None
 
     def matches(self, alert: Alert) -> bool:
@@ -177,7 +171,7 @@ class AlertQueryService:
         return [self.to_listed(alert, True) for alert in wanted]
 
     async def _read_raises(
-        self, question: AlertSearch, span: AlertSpan, after: AlertPosition | None, limit: int
+        self, question: AlertSearch, span: TimeRange, after: AlertPosition | None, limit: int
     ) -> tuple[list[Alert], AlertPosition | None]:
         """At most `limit` alerts, and the place behind which there may be more."""
         # The number of partitions bounds a page, not its rows: most days of most stores have none.
@@ -200,7 +194,7 @@ class AlertQueryService:
         return found, _cursor_before(day + _DAY) if day >= span.start.date() else None
 
     async def read_windows(
-        self, store_id: str, span: AlertSpan, now: datetime, days_late: int | None = MAX_DAYS_LATE
+        self, store_id: str, span: TimeRange, now: datetime, days_late: int | None = MAX_DAYS_LATE
     ) -> list[ListedAlert]:
         """The alerts of one store whose window begins in the span, newest first.
 
@@ -284,7 +278,7 @@ def _is_after_cursor(alert: Alert, place: AlertPosition | None) -> bool:
     return place is None or newest_first(alert) > (-place.raised_millis, place.alert_id)
 
 
-def _lies_in(alert: Alert, span: AlertSpan) -> bool:
+def _lies_in(alert: Alert, span: TimeRange) -> bool:
     return span.start <= raise_instant(alert) < span.end
 
 

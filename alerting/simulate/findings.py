@@ -1,10 +1,25 @@
-"""The results of a simulation."""
+"""What a simulation is asked for, and its results."""
 
 from collections.abc import Mapping
 from datetime import date
 from typing import NamedTuple
 
 from alerting.episodes.fold import Episode
+from alerting.evaluate.snapshot.calendar import WindowSpan
+from alerting.rules.rule import Rule
+
+
+class SimulationRequest(NamedTuple):
+    """A request to simulate a rule on a span of windows, in milliseconds since 1970 (UTC).
+
+    `draft`: a rule that replaces all its versions.
+    """
+
+    rule_id: str
+    span: WindowSpan
+    stores: frozenset[str] | None = None
+    draft: Rule | None = None
+    with_values: bool = False
 
 
 class SimulatedEpisode(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -17,7 +16,7 @@ from alerting.rules.rule import EVALUATED_KINDS, Rule, RuleVersion
 from alerting.rules.rule_file import find_contradictions
 from alerting.rules.store.topic import RuleReader, write_rules
 from alerting.rules.versions import RuleHistory
-from alerting.simulate.findings import SimulatedPage
+from alerting.simulate.findings import SimulatedPage, SimulationRequest
 from alerting.simulate.runs import SimulatedRules
 from alerting.simulate.simulator import SimulationQuery, Simulator
 from serving.questions.stores import StoreRegistry
@@ -30,19 +29,6 @@ from tally.time.instants import DAY_MILLIS
 MAX_ARTICLE_DAYS = 100
 MAX_WAITING = 4
 _ALWAYS = 0
-
-
-class SimulationRequest(NamedTuple):
-    """A request to simulate a rule on a span of windows, in milliseconds since 1970 (UTC).
-
-    `draft`: a rule that replaces all its versions.
-    """
-
-    rule_id: str
-    span: WindowSpan
-    stores: frozenset[str] | None = None
-    draft: Rule | None = None
-    with_values: bool = False
 
 
 class SimulationQueue:

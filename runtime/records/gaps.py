@@ -13,7 +13,6 @@ from cassandra.cluster import Session
 from runtime.cassandra.writes import write_rows
 from runtime.kafka.offsets import TopicOffsets
 from schemas import loader
-from tally.families.family import Family
 from tally.time.instants import assume_utc
 
 SELECT_GAPS = (
@@ -54,11 +53,6 @@ class AcceptedGap:
         fields = {**asdict(self), "first_arrival": first, "last_arrival": last}
         del fields["noted_at"]
         return fields
-
-
-def source_topics(family: Family) -> list[str]:
-    """The topics that the family is computed from: the canonical one, and the raw one before it."""
-    return [family.topic, loader.topics()[family.topic]["raw"]]
 
 
 def read_gaps(session: Session, topics: Collection[str] | None = None) -> list[AcceptedGap]:

@@ -46,6 +46,7 @@ def build_family(source: Source) -> Family:
         lateness_seconds=source.lateness_seconds,
         reading=_make_record_fields(shape.reading),
         listed_as=source.listed_as,
+        raw_topic=source.raw_topic,
     )
 
 

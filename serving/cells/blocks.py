@@ -7,8 +7,7 @@ from functools import reduce
 from itertools import chain
 from typing import NamedTuple
 
-from serving.cells.cells import is_settled
-from serving.merge.served import ServedWindow
+from serving.merge.served import ServedWindow, is_settled
 from serving.questions import grains
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Uniques

@@ -160,11 +160,6 @@ def weakest_status(statuses: Iterable[str]) -> str:
     return "restated" if "restated" in different else "final"
 
 
-def is_settled(statuses: Iterable[str]) -> bool:
-    """Whether everything of these statuses is measured and may not change any more."""
-    return weakest_status(statuses) not in UNSETTLED
-
-
 def values_in_cells(
     found: Iterable[Cell],
     families: Iterable[Family],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runtime.records.gaps import AcceptedGap, source_topics
+from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import FAMILIES
 from serving.disclosure import SmallCells
 from serving.merge.reading import StoreDays, filter_gaps, read_pointers, read_store
@@ -72,7 +72,7 @@ async def explain_window(
     pointers = await read_pointers(views, family, [own], settings.final_patience_seconds, near)
     reading = await read_store(views, pointers, StoreDays(question.store, partition, [own], behind))
     gaps = filter_gaps(
-        await views.gaps(source_topics(family)),
+        await views.gaps(family.source_topics),
         (start, start + WINDOW),
         {partition},
         settings.future_tolerance_seconds,

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from runtime.http.work_pools import run_in_thread_if_large
-from runtime.records.gaps import AcceptedGap, source_topics
+from runtime.records.gaps import AcceptedGap
 from serving.merge.served import FamilyReading, Windows, own_day, window_states
 from serving.storage.rows import AnsweredSpans
 from serving.storage.views import ViewReader
@@ -233,7 +233,7 @@ async def read_gaps(
     tolerance_seconds: int,
 ) -> list[AcceptedGap]:
     """The gaps of the families' topics, filtered as in filter_gaps(). Raises ViewsUnreachable."""
-    topics = [topic for family in families for topic in source_topics(family)]
+    topics = [topic for family in families for topic in family.source_topics]
     return filter_gaps(await views.gaps(topics), span, partitions, tolerance_seconds)
 
 

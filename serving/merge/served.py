@@ -21,6 +21,11 @@ UNSETTLED = frozenset(("provisional", "not_measured"))
 Windows = Mapping[datetime, WindowState]
 
 
+def is_settled(statuses: Iterable[str]) -> bool:
+    """Whether everything of these statuses is measured and may not change any more."""
+    return UNSETTLED.isdisjoint(statuses)
+
+
 def own_day(start: datetime) -> tuple[date, ...]:
     """The UTC day of a window that depends on its own events alone."""
     return (start.date(),)

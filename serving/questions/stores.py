@@ -6,14 +6,11 @@ They are from the stores file, else the defaults.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from runtime.registry.store_fields import parse_zone
 from runtime.registry.stores import StoreEntry, load_stores
-from runtime.registry.visit_rules import store_visit_rules
 from tally.config.settings import Settings
-from tally.families.visit_rules import StoreVisitRules
 from tally.time.day_clock import DayClock, zone_name
 from tally.time.key_periods import InputDays, KeyDays
 
@@ -86,12 +83,6 @@ class StoreRegistry:
             for store_id, entry in load_stores(settings.stores_file).items()
         }
         return cls(listed, settings.default_timezone, settings.default_currency)
-
-    @cached_property
-    def visit_rules(self) -> StoreVisitRules:
-        """The rules for reading visits from the WiFi of these stores."""
-        entries = {store_id: store.entry for store_id, store in self.listed.items()}
-        return store_visit_rules(entries, self._tz)
 
     def store(self, store_id: str) -> Store:
         """The store as listed, or with the defaults and its id for a name."""

@@ -15,6 +15,7 @@ from serving.cells import cells
 from serving.cells.coverage import SlotCoverage
 from serving.disclosure import suppression_reason
 from serving.engine.answer import StoreAnswer
+from serving.merge.served import is_settled
 from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import MetricValue
 from serving.questions import grains
@@ -194,7 +195,7 @@ def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
 
 
 def _is_settled(statuses: set[str]) -> bool:
-    return cells.is_settled(statuses)
+    return is_settled(statuses)
 
 
 def _currency(metric: Metric, answers: Sequence[StoreAnswer]) -> str | None:

@@ -61,6 +61,8 @@ class Family:
     visit_rules: StoreVisitRules = field(default_factory=StoreVisitRules, hash=False)
     # The field of a store's entry that lists its sensors; None where no sensor is expected.
     listed_as: str | None = None
+    # The topic of the messages that are normalised to its records.
+    raw_topic: str = ""
 
     def __hash__(self) -> int:
         # A set of families is made for each lot of rows, and a family is identified by its name.
@@ -119,6 +121,11 @@ class Family:
     def topic(self) -> str:
         """The canonical topic."""
         return self.name
+
+    @property
+    def source_topics(self) -> list[str]:
+        """The topics that it is computed from: the canonical one, and the raw one before it."""
+        return [self.topic, self.raw_topic]
 
     @property
     def speed_table(self) -> str:

@@ -88,7 +88,7 @@ def create_app(
     add_alert_action_routes(app, AlertActions.from_settings(settings, inquiry, brokers.writer))
     add_stream_route(app, AlertStreams(inquiry, stores, feed or TopicFeed(settings)))
     add_alert_routes(app, inquiry, stores)
-    add_rule_routes(app, desk)
+    add_rule_routes(app, desk.rules)
     add_simulation_route(app, desk, stores)
     add_rule_health_route(app, health, stores)
     return app

@@ -9,8 +9,10 @@ from typing import Any
 from fastapi import FastAPI
 from nicegui import Client, ui
 
-from alerting.health.gauges import AlertFactSource
+from alerting.health.gauges import AlertFacts, AlertFactSource
+from alerting.health.service import RuleHealthService
 from alerting.queries.actions import ActionWriter
+from alerting.queries.alerts import AlertQueryService
 from alerting.queries.rule_editing import RuleEditService
 from alerting.simulate.service import SimulationService
 from alerting.stream.feed import Feed
@@ -144,7 +146,14 @@ def mount(
     """
     live = live or LiveSources()
     desk = live.simulation_service or SimulationService.from_settings(settings, views)
-    rules = RuleFigureSource.from_settings(settings, views, desk, live.fact_source)
+    # Without a watch no rule is known to be judged.
+    facts = live.fact_source.facts if live.fact_source else AlertFacts
+    rules = RuleFigureSource(
+        desk.rules,
+        desk.simulate_page,
+        AlertQueryService.from_settings(settings, views),
+        RuleHealthService(desk.rules, facts, views, settings, desk.now),
+    )
     pages = Dashboard(FigureSource(settings, views, live.writer), rules)
     _add_alert_pages(pages, live.feed)
     _add_refused_page(pages, RefusedSource(views, live.letters or LetterReader(settings)))

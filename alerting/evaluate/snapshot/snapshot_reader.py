@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
@@ -32,6 +33,7 @@ from alerting.evaluate.snapshot.window_facts import (
 )
 from alerting.rules.rule import Rule
 from runtime.registry.sources import FAMILIES
+from runtime.registry.visit_rules import store_visit_rules
 from serving.cells.cells import Cell
 from serving.disclosure import DisclosurePolicies, suppression_reason
 from serving.engine.store_reader import StoreReader
@@ -47,6 +49,7 @@ from tally.config.settings import Settings
 from tally.families.epochs import Epochs
 from tally.families.family import Family
 from tally.families.generation import Generation
+from tally.families.visit_rules import StoreVisitRules
 from tally.time.instants import from_millis
 
 
@@ -127,10 +130,13 @@ class SnapshotReader:
     def definition(self, family: str) -> Epochs:
         """The family's epochs by its definition and the stores' rules, without any raised day."""
         source = FAMILIES[family]
-        return Epochs(
-            source.epoch,
-            increases=self._registry.visit_rules.epoch_increases if source.reading else (),
-        )
+        increases = self._visit_rules.epoch_increases if source.reading else ()
+        return Epochs(source.epoch, increases=increases)
+
+    @cached_property
+    def _visit_rules(self) -> StoreVisitRules:
+        entries = {name: store.entry for name, store in self._registry.listed.items()}
+        return store_visit_rules(entries, self._settings.default_timezone)
 
     async def generations(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
         """The generation by UTC day that served it when it was first queried."""

@@ -6,8 +6,14 @@ from typing import NamedTuple
 from msgspec import structs
 
 from alerting.alert.ids import WHOLE_STORE, Chain
-from alerting.episodes.fold import IDLE_STATE, Episode, VerdictRange, WindowVerdict, fold
-from alerting.episodes.grain_runs import reduce_to_grain
+from alerting.episodes.fold import (
+    IDLE_STATE,
+    Episode,
+    VerdictRange,
+    WindowVerdict,
+    fold,
+    reduce_to_grain,
+)
 from alerting.episodes.verdict import ENDS, LEAVES, decode_verdict
 from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
 from alerting.evaluate.snapshot.calendar import WindowSpan, start_of_window

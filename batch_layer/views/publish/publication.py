@@ -35,7 +35,7 @@ from batch_layer.views.publish.registers import write_answered_spans, write_day_
 from batch_layer.views.publish.tills import conflicting_tills, write_findings
 from runtime.connect import kafka_producer
 from runtime.kafka.broker_clock import read_broker_time
-from runtime.records.gaps import read_gaps, source_topics
+from runtime.records.gaps import read_gaps
 from runtime.registry.sources import FAMILIES
 from tally.config.keys import load_digest_key
 from tally.config.settings import Settings
@@ -123,7 +123,7 @@ def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> PinnedR
         first_arrival=survey.first_arrival,
         tolerance=timedelta(seconds=job.settings.future_tolerance_seconds),
         backfills=read_backfill_spans(job.session, family),
-        gaps=read_gaps(job.session, source_topics(family)),
+        gaps=read_gaps(job.session, family.source_topics),
     )
     return PinnedRecords(pin, master, fates, survey, current, coverage)
 

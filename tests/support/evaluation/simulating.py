@@ -9,8 +9,8 @@ from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion
 from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, build_history, parse_entry
-from alerting.simulate.findings import SimulatedPage
-from alerting.simulate.service import SimulationRequest, SimulationService
+from alerting.simulate.findings import SimulatedPage, SimulationRequest
+from alerting.simulate.service import SimulationService
 from alerting.simulate.simulator import Simulator
 from serving.questions.stores import StoreRegistry
 from tally.config.settings import Settings

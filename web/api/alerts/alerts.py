@@ -12,7 +12,6 @@ from alerting.queries.alerts import (
     AlertPosition,
     AlertQueryService,
     AlertSearch,
-    AlertSpan,
     ListedAlert,
 )
 from runtime.http.openapi import Shape, problem_entry, response_entry
@@ -23,6 +22,7 @@ from serving.questions.question import check_years, instant, split_names
 from tally.alerts.message import Alert, EpisodeSpan
 from tally.errors import BadQuery
 from tally.time.instants import UTC_CLOCK
+from tally.time.windows import TimeRange
 from web.api.requests import cursor
 from web.api.requests.shared import (
     NO_STORE,
@@ -115,7 +115,7 @@ class AlertQuery(PageQuery):
         )
 
     @property
-    def span(self) -> AlertSpan | None:
+    def span(self) -> TimeRange | None:
         """The span in which alerts were raised; None if open=true is asked for without a span.
 
         Raises BadQuery.
@@ -131,7 +131,7 @@ class AlertQuery(PageQuery):
             raise BadQuery("from", f"from: {self.from_} is not before to: {self.to}")
         if end - start > _LONGEST:
             raise BadQuery("to", f"to: at most {_LONGEST.days} days on; ask for less")
-        return AlertSpan(start, end)
+        return TimeRange(start, end)
 
 
 def add_alert_routes(app: FastAPI, alert_queries: AlertQueryService, stores: KnownStores) -> None:

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from alerting.health.service import RuleHealthService
 from alerting.health.store import StoreHealth, UnevaluatedReason
+from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion, rule_to_fields
-from alerting.simulate.service import SimulationService
 from runtime.http.openapi import Responses, Shape, problem_entry, response_entry
 from runtime.http.problem import json_response
 from serving.questions.known_stores import KnownStores
@@ -101,7 +101,7 @@ class RuleHealthQuery(PageQuery):
     ]
 
 
-def add_rule_routes(app: FastAPI, desk: SimulationService) -> None:
+def add_rule_routes(app: FastAPI, repository: RuleRepository) -> None:
     """Add the routes for the list of rules, and for the versions of one."""
 
     @app.get(
@@ -112,7 +112,7 @@ def add_rule_routes(app: FastAPI, desk: SimulationService) -> None:
     async def rules(query: Annotated[PageQuery, Query()], request: Request) -> Response:
         # A wrong cursor is refused before the rules are read.
         last_entry(query.after)
-        chains = (await desk.rules.read()).versions
+        chains = (await repository.read()).versions
         shown, following = cut_list(chains, query, request)
         # Each entry has a rule of some hundred bytes, so encoding a page is fast.
         newest = [entry_answer(chains[rule_id][-1]) for rule_id in shown]
@@ -128,7 +128,7 @@ def add_rule_routes(app: FastAPI, desk: SimulationService) -> None:
         },
     )
     async def versions(rule_id: PathRule, _query: Annotated[Parameters, Query()]) -> Response:
-        found = await desk.rules.versions(rule_id)
+        found = await repository.versions(rule_id)
         return json_response(
             RuleVersionsAnswer(rule_id, [entry_answer(version) for version in found])
         )

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from alerting.simulate.findings import IncompleteDay, SimulatedPage
-from alerting.simulate.service import SimulationRequest
+from alerting.simulate.findings import IncompleteDay, SimulatedPage, SimulationRequest
 from runtime.http.openapi import Shape
 from tally.time.instants import from_millis
 from web.api.requests.shared import Instant

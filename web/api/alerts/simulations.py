@@ -11,7 +11,8 @@ from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.rules.rule import Rule
 from alerting.rules.rule_file import validate_rule
 from alerting.rules.store.catalogue import rule_catalogue
-from alerting.simulate.service import SimulationRequest, SimulationService
+from alerting.simulate.findings import SimulationRequest
+from alerting.simulate.service import SimulationService
 from runtime.http.openapi import problem_entry, response_entry
 from runtime.http.problem import json_response
 from runtime.http.work_pools import ANSWERS

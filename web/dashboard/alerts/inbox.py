@@ -16,7 +16,6 @@ from alerting.queries.alerts import (
     AlertFilter,
     AlertLife,
     AlertSearch,
-    AlertSpan,
     ListedAlert,
     newest_first,
     to_listed,
@@ -26,6 +25,7 @@ from alerting.stream.listening import listen
 from tally.alerts.message import Alert, decode_alert, decode_alert_or_none
 from tally.errors import ViewsUnreachable
 from tally.time.instants import UTC_CLOCK
+from tally.time.windows import TimeRange
 from web.dashboard.alerts.action_bar import AlertActionBar
 from web.dashboard.alerts.markup import alert_table, choice_text, life_facts, life_table
 from web.dashboard.shared.addresses import Period, inbox_address
@@ -191,7 +191,7 @@ class LiveInbox:
 
     async def _load_alerts(self) -> list[ListedAlert]:
         store_ids = [self.store_id] if self.store_id else [*self.stores]
-        span = AlertSpan(*self.period.span(UTC_CLOCK))
+        span = TimeRange(*self.period.span(UTC_CLOCK))
         question = AlertSearch(store_ids, AlertFilter(), span)
         page = await self.source.alerts.read_page(question, None, MAX_SHOWN)
         # An open alert is shown no matter how long ago it was raised.

@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeVar
 
 from markupsafe import Markup, escape
 
-from alerting.queries.alerts import AlertQueryService, AlertSpan, ListedAlert, window_start
+from alerting.queries.alerts import AlertQueryService, ListedAlert, window_start
+from tally.time.windows import TimeRange
 from web.dashboard.shared import charts
 from web.dashboard.shared.addresses import Period, alert_address, inbox_address
 from web.dashboard.shared.alert_labels import STATES, title_text, value_text, window_text
@@ -58,7 +59,7 @@ class StoreAlerts:
                 return self._cache[1]
             start, end = self.period.store_span(self.chosen.store)
             # A store's day may begin hours after midnight and end in the next day.
-            span = AlertSpan(start, end + _ONE_DAY)
+            span = TimeRange(start, end + _ONE_DAY)
             store_id, now = self.chosen.store.store_id, datetime.now(UTC)
             found = await self.alert_queries.read_windows(store_id, span, now)
             self._cache = self.clock(), found

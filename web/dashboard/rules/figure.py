@@ -1,6 +1,6 @@
 """A rule in a store: what it calls for, read with its alerts, and the chart of its number."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import cycle, groupby
@@ -9,20 +9,17 @@ from zoneinfo import ZoneInfo
 
 from alerting.alert.ids import WHOLE_STORE
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.health.gauges import AlertFacts, AlertFactSource
 from alerting.health.service import RuleHealthService
 from alerting.health.store import StoreHealth
-from alerting.queries.alerts import AlertQueryService, AlertSpan, ListedAlert, window_start
+from alerting.queries.alerts import AlertQueryService, ListedAlert, window_start
+from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import Rule, RuleVersion
-from alerting.simulate.findings import SimulatedStore
-from alerting.simulate.service import SimulationRequest, SimulationService
+from alerting.simulate.findings import SimulatedPage, SimulatedStore, SimulationRequest
 from serving.questions.stores import Store
-from serving.storage.views import ViewReader
 from tally.alerts.message import AlertState
-from tally.config.settings import Settings
 from tally.errors import BadQuery
 from tally.time.instants import from_millis, to_millis
-from tally.time.windows import WINDOW_MILLIS
+from tally.time.windows import WINDOW_MILLIS, TimeRange
 from web.dashboard.shared import charts
 from web.dashboard.shared.addresses import Period
 from web.dashboard.shared.labels import UnitStyle
@@ -43,24 +40,12 @@ class RuleFigure(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleFigureSource:
-    """Reads rules from one desk, and alerts from one set of views."""
+    """Reads rules with their health, simulations of them, and alerts."""
 
-    simulation_service: SimulationService
+    repository: RuleRepository
+    simulate_page: Callable[[SimulationRequest], Awaitable[SimulatedPage]]
     alert_queries: AlertQueryService
     health_service: RuleHealthService
-
-    @classmethod
-    def from_settings(
-        cls,
-        settings: Settings,
-        views: ViewReader,
-        desk: SimulationService,
-        watch: AlertFactSource | None = None,
-    ) -> "RuleFigureSource":
-        """The desk's rules with their health; without `watch` no rule is known to be judged."""
-        facts = watch.facts if watch else AlertFacts
-        health = RuleHealthService(desk.rules, facts, views, settings, desk.now)
-        return cls(desk, AlertQueryService.from_settings(settings, views), health)
 
     async def health(self, rule_id: str, store: Store) -> StoreHealth | None:
         """Whether the rule can be judged in the store; None if it is not in force or not about it.
@@ -72,12 +57,12 @@ class RuleFigureSource:
 
     async def rules(self) -> list[RuleVersion]:
         """The newest version of each rule, by id. Raises ViewsUnreachable."""
-        chains = (await self.simulation_service.rules.read()).versions
+        chains = (await self.repository.read()).versions
         return [chain[-1] for _, chain in sorted(chains.items())]
 
     async def versions(self, rule_id: str) -> Sequence[RuleVersion]:
         """The versions of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
-        return await self.simulation_service.rules.versions(rule_id)
+        return await self.repository.versions(rule_id)
 
     async def load_figure(
         self, rule_id: str, store: Store, period: Period, draft: Rule | None = None
@@ -89,13 +74,13 @@ class RuleFigureSource:
         stores = frozenset([store.store_id])
         wish = SimulationRequest(rule_id, span, stores, draft, with_values=True)
         try:
-            page = await self.simulation_service.simulate_page(wish)
+            page = await self.simulate_page(wish)
         except BadQuery:
             # A rule of a kind that is not judged yet still has its versions shown.
             return RuleFigure(span, None, ())
         now = datetime.now(UTC)
         published = await self.alert_queries.read_windows(
-            store.store_id, AlertSpan(start, end), now, days_late=None
+            store.store_id, TimeRange(start, end), now, days_late=None
         )
         own = [alert for alert in published if alert.rule_id == rule_id]
         own.sort(key=lambda alert: (alert.window.start, alert.edge, alert.occurrence))

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Literal
 
 from serving.cells import cells
+from serving.merge.served import is_settled
 from serving.metrics import catalogue
 from serving.metrics.formulas import MetricValue
 from serving.reports.comparison import change_percent
@@ -161,7 +162,7 @@ def _complete_places(stretch: PeriodCells, clock: DayClock) -> dict[PeriodPlace,
 
 
 def _is_complete(cell: cells.Cell) -> bool:
-    return cells.is_settled(cell.statuses)
+    return is_settled(cell.statuses)
 
 
 def main_currency(found: Sequence[cells.Cell], default: str) -> str:

@@ -8,6 +8,7 @@ from datetime import date, datetime
 
 from serving.cells import cells
 from serving.cells.coverage import SlotCoverage
+from serving.merge.served import is_settled
 from serving.metrics import catalogue
 from serving.metrics.formulas import MetricValue
 from serving.questions import grains
@@ -52,10 +53,10 @@ def compute_occupancy(store: Store, day: date, found: list[cells.Cell]) -> Occup
     metric = catalogue.metric(METRIC)
     ends = (cell.slot.end for cell in found)
     levels = (cells.cell_values(metric, cell)["value"] for cell in found)
-    is_settled = cells.is_settled(status for cell in found for status in cell.statuses)
+    is_complete = is_settled(status for cell in found for status in cell.statuses)
     is_counted = any(cell.events for cell in found)
     pairs = tuple(zip(ends, levels, strict=True))
-    return Occupancy(store, day, pairs, is_counted, is_settled, found[-1].sensor_coverage)
+    return Occupancy(store, day, pairs, is_counted, is_complete, found[-1].sensor_coverage)
 
 
 def occupancy_chart(inside: Occupancy) -> charts.Options:

@@ -8,7 +8,8 @@ import pytest
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.simulate import simulator
-from alerting.simulate.service import MAX_WAITING, SimulationQueue, SimulationRequest
+from alerting.simulate.findings import SimulationRequest
+from alerting.simulate.service import MAX_WAITING, SimulationQueue
 from alerting.simulate.simulator import _thread_reader
 from alerting.simulate.store import StoreSimulation
 from tally.errors import SimulationsBusy

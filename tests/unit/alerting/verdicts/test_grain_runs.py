@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from alerting.episodes.fold import Episode, VerdictRange, fold
-from alerting.episodes.grain_runs import reduce_to_grain
+from alerting.episodes.fold import Episode, VerdictRange, fold, reduce_to_grain
 from alerting.episodes.verdict import CLEARS, LEAVES, RAISES
 from alerting.rules.rule import Rule, Threshold
 from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml

@@ -24,7 +24,7 @@ from tests.unit.architecture.counts.sources import PACKAGES, ROOT, module_name, 
 
 WIDE, DENSE = 100, 25
 # Of the longest chain of imports; to be lowered to 24.
-IMPORT_DEPTH = 28
+IMPORT_DEPTH = 24
 # Of the product with its benchmarks; to be lowered by some 9,000.
 LINES = 76_690
 # Files and folders whose lines may be denser, each with the reason: tables of data. None is.

@@ -11,13 +11,13 @@ from msgspec import structs
 from alerting.queries.alerts import (
     MAX_DAYS_LATE,
     AlertQueryService,
-    AlertSpan,
     ListedAlert,
     to_listed,
 )
 from serving.questions.stores import Store
 from tally.alerts.message import Alert
 from tally.time.day_clock import DayClock
+from tally.time.windows import TimeRange
 from tests.support.alerts.alerts import end_of, told
 from tests.support.serving.serving_world import MemoryViews, World
 from web.dashboard.alerts import marks as alert_marks
@@ -145,7 +145,7 @@ def asked(alerts: list[Alert], first: str, last: str, now: str) -> list[ListedAl
     views = MemoryViews(World())
     views.alerts.told = alerts
     start, end = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in (first, last))
-    span = AlertSpan(start, end + timedelta(days=1))
+    span = TimeRange(start, end + timedelta(days=1))
     at = datetime.fromisoformat(now).replace(tzinfo=UTC)
     return asyncio.run(AlertQueryService(views, LATER).read_windows("367", span, at))
 
@@ -181,7 +181,7 @@ def test_days_of_2017_are_not_read_up_to_now() -> None:
 
     views.alerts.read_raised = counted  # type: ignore[assignment, method-assign]
     start = datetime(2017, 9, 1, tzinfo=UTC)
-    span = AlertSpan(start, start + timedelta(days=28))
+    span = TimeRange(start, start + timedelta(days=28))
     now = datetime(2026, 11, 26, tzinfo=UTC)
     asyncio.run(AlertQueryService(views, LATER).read_windows("367", span, now))
 
