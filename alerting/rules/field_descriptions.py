@@ -13,7 +13,10 @@ class FieldHelp(NamedTuple):
 
 
 # The text shows an example of each form, so that the author of a wrong condition sees both.
-_CONDITION = '`{op: ">=", value: 6}`, or `{baseline: same_weekday_4w, change: "<= -30 %"}`'
+_CONDITION = (
+    '`{op: ">=", value: 6}`, `{baseline: same_weekday_4w, change: "<= -30 %"}`, or'
+    " `{baseline: hour_of_week, sigmas: 3}`"
+)
 FIELD_HELP: Mapping[str, FieldHelp] = {
     "rule_id": FieldHelp(
         "the rule, for good: its versions and its alerts name it",
@@ -116,8 +119,9 @@ FIELD_HELP: Mapping[str, FieldHelp] = {
         "seconds",
     ),
     "backfill": FieldHelp(
-        "whether windows before the rule are published too, in topic and inbox, never to a channel",
-        "true or false",
+        "always false: alerts of the time before a rule are not published yet;"
+        " `tally alerts simulate` shows them",
+        "false",
     ),
 }
 # Fields that people write by mistake, with the reason why no rule has them.

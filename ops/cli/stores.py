@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The services that read the registry, only at their start: all answers of a process use one
 # registry.
-READERS = "gateway normaliser speed api"
+READERS = "gateway normaliser speed api evaluator dispatcher"
 
 group = typer.Typer(
     name="stores", help="The registry of stores: show, import.", no_args_is_help=True

@@ -15,7 +15,7 @@ class Resets:
     clock: DayClock
 
     def day(self, instant: datetime) -> TimeRange:
-        """The windows of the store's day that holds the instant, UTC: 92, 96 or 100 of them."""
+        """The windows of the store's day that holds the instant, UTC: 88 to 104 of them."""
         return _day_windows(local_day_at(instant, self.clock))
 
     def day_before(self, end: datetime) -> TimeRange:

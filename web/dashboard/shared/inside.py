@@ -42,7 +42,7 @@ class Occupancy:
 
 
 def quarter_hours(store: Store, day: date) -> StoreSlots:
-    """The quarter hours of the store's own day: 92, 96 or 100."""
+    """The quarter hours of the store's own day: 88 to 104."""
     resets = Resets(store.clock)
     slots = grains.slots(*resets.day_on(day), "15m", store.clock)
     return StoreSlots(store.store_id, store.clock, slots, resets=resets)

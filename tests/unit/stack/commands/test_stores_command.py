@@ -154,7 +154,10 @@ def test_a_second_import_tells_what_changes_and_how_services_come_to_read_it(hom
     assert [
         word for word in ("380", "400", "2026-05-01", "removed", "added") if word not in done.stdout
     ] == []
-    assert "`tally down gateway normaliser speed api`, then `tally up`" in done.stderr
+    assert (
+        "`tally down gateway normaliser speed api evaluator dispatcher`, then `tally up`"
+        in done.stderr
+    )
     assert parse_stores((home / "stores.yaml").read_bytes(), home) == entries(AFTER)
 
 
