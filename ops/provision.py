@@ -5,13 +5,11 @@ first service starts.
 """
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Collection, Mapping
 
 from cassandra import DriverException, InvalidRequest
 from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
-from cassandra.query import BoundStatement
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -24,18 +22,13 @@ from confluent_kafka.admin import (
 
 from ops.rekeying import read_primary_keys, rekey
 from ops.topic_configuration import CHRONICLE, partition_count, topic_configuration
-from runtime.cassandra.day_spans import DaySpan, axis_table
-from runtime.cassandra.writes import write_groups
 from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
 from schemas.source import BadSource
 from tally.config.settings import Settings
 from tally.errors import RestartNeeded, StackError, TallyError
-from tally.families.family import CURRENCY
 
 TIMEOUT_SECONDS = 30.0
-# A table of the version before `store_axis`; it is read only here, and may be dropped.
-_CURRENCIES = "store_currency"
 
 
 def main() -> int:
@@ -90,8 +83,7 @@ def create_tables(settings: Settings) -> None:
     """Create the settings' keyspace with every table of schemas/views.
 
     Raises StackError when Cassandra does not answer, or refuses a table; RestartNeeded when a node
-    does not know a table that it lists; CassandraWriteTimeout when it does not acknowledge the rows
-    of an earlier version's table.
+    does not know a table that it lists.
     """
     copies = (
         f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}':"
@@ -103,20 +95,15 @@ def create_tables(settings: Settings) -> None:
                 f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = {copies}"
             )
             session.set_keyspace(settings.keyspace)
-            if _CURRENCIES in _create_missing(session, settings):
-                # The rows are registers: copied again, they change no wider span.
-                write_groups(session, ([write] for write in _currency_writes(session)))
+            _create_missing(session, settings)
     except DriverException as error:
         raise StackError(
             f"cassandra at {settings.cassandra}: {error}; look into its log"
         ) from error
 
 
-def _create_missing(session: Session, settings: Settings) -> Collection[str]:
-    """Create missing tables, and add keys and columns that an earlier version lacks.
-
-    Returns the names of the tables that existed before.
-    """
+def _create_missing(session: Session, settings: Settings) -> None:
+    """Create missing tables, and add keys and columns that an earlier version lacks."""
     # The schema is read first: every schema statement, even one without effect, needs the agreement
     # of all nodes.
     present = _read_columns(session, settings.keyspace)
@@ -135,7 +122,6 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
                     session.execute(f'ALTER TABLE {name} ADD "{column}" {kind}')
         except (DriverException, ErrorMessage) as error:
             raise StackError(f"table {name}: {error}; correct its file in schemas/views") from error
-    return present
 
 
 def _read_columns(session: Session, keyspace: str) -> dict[str, set[str]]:
@@ -165,20 +151,6 @@ def _check_known(session: Session, table: str, columns: Collection[str]) -> None
             f"cassandra lists table {table} and does not know it as it is listed ({error});"
             " it was killed while it made it: restart the node, then make the tables again"
         ) from error
-
-
-def _currency_writes(session: Session) -> Iterator[BoundStatement]:
-    """Writes of the days of each store's currencies, from an earlier version's table.
-
-    Without them each page of a query over euros and dollars would be answered separately, in its
-    own currency.
-    """
-    table = cache(partial(axis_table, session, axis=CURRENCY))
-    for row in session.execute(f"SELECT * FROM {_CURRENCIES}"):
-        # One of the two writes of a span may be missing.
-        if row.first_day and row.last_day:
-            days = DaySpan(row.first_day.days_from_epoch, row.last_day.days_from_epoch)
-            yield from table(row.family).build_writes((row.store_id, row.currency), days)
 
 
 def _check_partitions(topic: str, partitions: int, kind: str, settings: Settings) -> None:

@@ -1,7 +1,6 @@
 """Topics and tables as schemas/ has them."""
 
 from collections.abc import Iterator
-from datetime import date
 
 import pytest
 from cassandra.cluster import Session
@@ -11,7 +10,6 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 from ops import provision
 from ops.rekeying import read_primary_keys
 from ops.topic_configuration import partition_count
-from runtime.cassandra.day_spans import DaySpan, axis_table
 from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
 from tally.config.settings import Settings
@@ -225,37 +223,3 @@ def test_table_of_somebody_else_is_nobodys_concern(settings: Settings, keyspace:
 
     with cassandra_session(own) as session:
         session.execute('DROP TABLE "Others"')
-
-
-def test_currencies_of_an_earlier_version_are_brought_over_and_nothing_wider_is_changed(
-    keyspace: str, settings: Settings
-) -> None:
-    own = settings.model_copy(update={"keyspace": keyspace})
-    days = date(2017, 3, 5), date(2026, 11, 25)
-    wider = date(2017, 3, 1), date(2026, 11, 30)
-    with cassandra_session(own) as session:
-        session.execute(
-            "CREATE TABLE IF NOT EXISTS store_currency (family text, store_id text, currency text,"
-            " first_day date, last_day date, PRIMARY KEY (family, store_id, currency))"
-        )
-        insert = (
-            "INSERT INTO store_currency (family, store_id, currency, {}) VALUES (%s, %s, %s, {})"
-        )
-        both = insert.format("first_day, last_day", "%s, %s")
-        session.execute(both, ("sales", "1", "EUR", *days))
-        session.execute(both, ("sales", "1", "USD", *days))
-        session.execute(insert.format("first_day", "%s"), ("sales", "2", "EUR", days[0]))
-        known = DaySpan(*((day - date(1970, 1, 1)).days for day in wider))
-        for write in axis_table(session, "sales", "currency").build_writes(("1", "USD"), known):
-            session.execute(write)
-
-        for _ in range(2):
-            provision.create_tables(own)
-
-        rows = session.execute("SELECT * FROM store_axis")
-        found = {
-            (row.axis, row.store_id, row.value): (row.first_day.date(), row.last_day.date())
-            for row in rows
-        }
-        session.execute("DROP TABLE store_currency")
-    assert found == {("currency", "1", "EUR"): days, ("currency", "1", "USD"): wider}
