@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -99,12 +99,12 @@ class StartPosition:
     floors: Floors
 
 
-def load_start_position(checkpoint: Path, topics: Sequence[str]) -> StartPosition | None:
-    """The record with which this checkpoint's query of the topics began; None if there is none."""
+def load_start_position(checkpoint: Path) -> StartPosition | None:
+    """The record with which this checkpoint's query began; None if there is none."""
     file = checkpoint / FILE
     if not file.is_file():
         return None
-    content = _current_format(json.loads(file.read_text("utf-8")), topics)
+    content = json.loads(file.read_text("utf-8"))
     floors = {
         family: datetime.fromisoformat(floor) if floor else None
         for family, floor in content["floors"].items()
@@ -137,7 +137,7 @@ def resolve_start_position(
     lost its record, TallyError when the master cannot determine a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
-    stored, begun = load_start_position(checkpoint, [*earliest]), has_begun(checkpoint)
+    stored, begun = load_start_position(checkpoint), has_begun(checkpoint)
     # Only the stored record has the window from which on this query has seen everything; a floor
     # computed now is that of another beginning.
     if begun and stored is None:
@@ -169,15 +169,3 @@ def resolve_start_position(
     # retention, and the floor must not.
     store_start_position(checkpoint, settled)
     return settled
-
-
-def _current_format(
-    content: dict[str, Any],
-    topics: Sequence[str],
-) -> dict[str, Any]:
-    # An earlier version had one query per topic, and wrote "floor", and offsets without topic.
-    return (
-        content
-        if "floors" in content
-        else {"starting": {topics[0]: content["starting"]}, "floors": {}}
-    )

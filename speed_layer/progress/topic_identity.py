@@ -5,7 +5,7 @@ It suffices to notice that a topic was re-created, or was cut and has grown agai
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,16 +38,14 @@ class TopicIdentity:
 TopicIdentities = Mapping[str, TopicIdentity]
 
 
-def load_topic_identities(checkpoint: Path, topics: Sequence[str]) -> dict[str, TopicIdentity]:
+def load_topic_identities(checkpoint: Path) -> dict[str, TopicIdentity]:
     """The memory beside the checkpoint of a query of the topics, by topic.
 
     A topic that is new to the query is absent.
     """
     file = checkpoint / FILE
     content = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    # An earlier version had one query per topic.
-    by_topic = {topics[0]: content} if "topic_id" in content else content
-    return {topic: _parse_topic_identity(entry) for topic, entry in by_topic.items()}
+    return {topic: _parse_topic_identity(entry) for topic, entry in content.items()}
 
 
 def _parse_topic_identity(content: Mapping[str, Any]) -> TopicIdentity:
@@ -96,7 +94,7 @@ def verify_topic_identity(
 
     Raises DataLoss when a topic is not the one that the query has read.
     """
-    ids, known = read_topic_ids(settings, held), load_topic_identities(checkpoint, [*held])
+    ids, known = read_topic_ids(settings, held), load_topic_identities(checkpoint)
     memories = {
         topic: known.get(
             topic,

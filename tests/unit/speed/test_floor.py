@@ -28,18 +28,12 @@ HANDOVERS = [
 def test_handover_record_is_read_as_it_was_kept(tmp_path: Path, handover: StartPosition) -> None:
     store_start_position(tmp_path / "views", handover)
 
-    assert load_start_position(tmp_path / "views", ["sales"]) == handover
+    assert load_start_position(tmp_path / "views") == handover
     assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
 
 
-def test_record_of_an_earlier_version_is_that_of_its_only_topic(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text('{"starting": {"0": 12, "1": 0}, "floor": null}')
-
-    assert load_start_position(tmp_path, ["sales"]) == StartPosition({"sales": {0: 12, 1: 0}}, {})
-
-
 def test_checkpoint_without_record_has_none(tmp_path: Path) -> None:
-    assert load_start_position(tmp_path / "views", ["sales"]) is None
+    assert load_start_position(tmp_path / "views") is None
 
 
 def test_given_offsets_name_their_family_and_leave_other_partitions_at_the_beginning() -> None:

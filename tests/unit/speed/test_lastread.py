@@ -27,7 +27,7 @@ def test_partition_without_a_value_leaves_no_mark() -> None:
 
 
 def test_new_folder_remembers_nothing(tmp_path: Path) -> None:
-    assert load_topic_identities(tmp_path, ["sales"]) == {}
+    assert load_topic_identities(tmp_path) == {}
 
 
 def test_memory_grows_by_partition_and_is_read_as_it_was_kept(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_memory_grows_by_partition_and_is_read_as_it_was_kept(tmp_path: Path) ->
         TopicIdentity("id", {0: (12, 7), 1: (5, 5), 2: (3, 9)}),
         TopicIdentity("other", {0: (5, 5)}),
     )
-    assert load_topic_identities(tmp_path / "views", ["sales", "traffic"]) == {
+    assert load_topic_identities(tmp_path / "views") == {
         "sales": sales,
         "traffic": traffic,
     }
@@ -79,11 +79,3 @@ def test_memory_is_kept_before_anything_is_read(tmp_path: Path) -> None:
     TopicCheckpoint(tmp_path, {"sales": TopicIdentity("id", {})})
 
     assert json.loads((tmp_path / FILE).read_text()) == {"sales": {"topic_id": "id", "last": {}}}
-
-
-def test_memory_of_an_earlier_version_is_that_of_its_only_topic(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text('{"topic_id": "id", "last": {"0": [12, 7]}}')
-
-    assert load_topic_identities(tmp_path, ["sales"]) == {
-        "sales": TopicIdentity("id", {0: (12, 7)})
-    }

@@ -125,7 +125,7 @@ def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoi
     assert (
         handover
         == StartPosition({"sales": {0: 1, 1: 0, 2: 0, 3: 0}}, {"sales": OLD_END})
-        == load_start_position(query.checkpoint, ["sales"])
+        == load_start_position(query.checkpoint)
     )
 
 
@@ -158,4 +158,4 @@ def test_family_that_a_begun_query_has_not_had_begins_where_its_topic_does(
     assert both == StartPosition(
         {**first.offsets, "traffic": zeros}, {"sales": None, "traffic": None}
     )
-    assert load_start_position(query.checkpoint, ["sales", "traffic"]) == both
+    assert load_start_position(query.checkpoint) == both

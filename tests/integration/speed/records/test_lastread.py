@@ -81,7 +81,7 @@ def test_topic_made_anew_and_grown_beyond_the_old_position_is_refused(
 def test_other_record_at_the_last_offset_read_is_refused(
     settings: Settings, topic: str, checkpoint: Path
 ) -> None:
-    ((place, (offset, crc)),) = load_topic_identities(checkpoint, [topic])[topic].last.items()
+    ((place, (offset, crc)),) = load_topic_identities(checkpoint)[topic].last.items()
     plant(checkpoint, topic, {place: (offset, crc + 1)})
 
     with pytest.raises(
@@ -94,7 +94,7 @@ def test_other_record_at_the_last_offset_read_is_refused(
 def plant(checkpoint: Path, topic: str, last: dict[int, tuple[int, int]]) -> None:
     """Other marks than those that were kept."""
     store_topic_identities(
-        checkpoint, {topic: replace(load_topic_identities(checkpoint, [topic])[topic], last=last)}
+        checkpoint, {topic: replace(load_topic_identities(checkpoint)[topic], last=last)}
     )
 
 
@@ -107,9 +107,7 @@ def test_record_that_kafka_no_longer_keeps_is_not_asked_for(
         topic,
         {
             place: (offset, crc + 1)
-            for place, (offset, crc) in load_topic_identities(checkpoint, [topic])[
-                topic
-            ].last.items()
+            for place, (offset, crc) in load_topic_identities(checkpoint)[topic].last.items()
         },
     )
 
@@ -123,7 +121,7 @@ def test_topic_that_the_query_has_not_had_before_is_taken_as_it_is(
 ) -> None:
     check(settings, topic, tmp_path)
 
-    assert load_topic_identities(tmp_path, [topic]) == {
+    assert load_topic_identities(tmp_path) == {
         topic: TopicIdentity(read_topic_ids(settings, [topic])[topic], {})
     }
 
