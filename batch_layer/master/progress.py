@@ -178,4 +178,4 @@ class IngestWatch:
         try:
             call()
         except (KafkaException, CassandraWriteTimeout, *CASSANDRA_ERRORS) as error:
-            log.warning("how current the master is remains unsaid", reason=str(error))
+            log.warning("could not record how current the master is", reason=str(error))

@@ -29,7 +29,7 @@ class BodyChecker:
         self._started_at: float | None = None
 
     async def check(self, body: VendorBody, endpoint: Endpoint, is_ndjson: bool) -> CheckedLines:
-        """Check each line of a body; raises as checked() does."""
+        """Check each line of a body; raises as check_lines() does."""
         # The cost of a vendor's body depends on its parts and not on its size.
         is_small = len(body.content) <= _SMALL_BYTES and not is_ndjson
         if is_small and endpoint.messages is None:

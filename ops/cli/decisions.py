@@ -13,7 +13,7 @@ import typer
 
 from ops.cli.shared import JsonOption, print_answer, print_table, whole_column
 from runtime.process.output import print_json, print_note
-from runtime.registry.sources import FAMILIES
+from runtime.registry.sources import FAMILIES, SALES
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.events.tills import has_restarted_numbers
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ops.conflicts import TillConflicts
     from ops.gaps import OpenGap
     from runtime.records.gaps import AcceptedGap
+
+# By service the streaming query of the speed layer, which names its checkpoint folder. Their
+# modules would bring Spark along.
+SPEED_QUERIES = {"speed": "views", "receipts": "receipts"}
 
 backfill_group = typer.Typer(
     name="backfill",
@@ -206,11 +210,13 @@ def accept_conflicts(
 def _after_gap(settings: Settings, topic: str) -> str:
     if topic not in FAMILIES:
         return "`tally up normaliser` goes on behind the gap."
-    # The speed layer has no way past a hole: the batch layer answers for the time before its floor.
-    checkpoint = settings.checkpoint(topic)
+    # The speed layer has no way past a gap: the batch layer answers for the time before its floor.
+    readers = [name for name in SPEED_QUERIES if name != "receipts" or topic == SALES.topic]
+    folders = " and ".join(str(settings.checkpoint(SPEED_QUERIES[name])) for name in readers)
+    services = " ".join(readers)
     return (
-        "`tally up master` goes on behind the gap."
-        f" For the speed layer move {checkpoint} away: it begins again, with a floor."
+        "`tally up master` goes on behind the gap. The speed layer begins again, with a floor:"
+        f" `tally down {services}`, move {folders} away, `tally up {services}`."
     )
 
 

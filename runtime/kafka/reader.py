@@ -61,9 +61,9 @@ def read_to_high_watermark(settings: Settings, lanes: Collection[PartitionId]) -
         written               | 3: a, b, c
         stable                | 2: a, b
         read_to_end()         | a, b
-        read_to_high_watermark()        | a, b; then it waits, and c follows unless it was aborted
+        read_to_high_watermark() | a, b; then it waits, and c follows unless it was aborted
 
-    Raises KafkaException, and StackError when nothing more comes for SILENCE_SECONDS.
+    Raises KafkaException, and StackError when nothing more comes for IDLE_TIMEOUT_SECONDS.
     """
     if not lanes:
         return
@@ -86,7 +86,7 @@ def read_until(
     """Every committed record of the partition from `start` on whose offset is below `until`.
 
     Raises KafkaException, and StackError when the partition has not reached `until` and nothing
-    more comes for SILENCE_SECONDS.
+    more comes for IDLE_TIMEOUT_SECONDS.
     """
     with _consumer(settings, None) as consumer:
         for message in _records(consumer, settings, {lane: until}, start):

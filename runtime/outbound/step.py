@@ -95,7 +95,7 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
     def restore(self, state: Iterable[Input]) -> None:
         """Rebuild the engines from their records; calls that had not begun are due again.
 
-        Raises Refused for a record that is not the sender's own.
+        Raises UnrecoverableError for a record that is not the sender's own.
         """
         # Their transaction may have been aborted; if it was committed, they are due again.
         self._to_call = []

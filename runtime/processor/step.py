@@ -17,9 +17,8 @@ class Step(ABC):
     - `process` for each record, within one partition in the order of its offsets;
     - `tick` once per transaction, just before it begins, and never without a record since the last
       one, except while partitions are held;
-    - `on_commit` once the transaction is known to be stored, before anything else: without this
-    call
-      nothing is stored.
+    - `on_commit` once the transaction is known to be stored, before anything else; without this
+      call nothing is stored.
 
     Example: a step counts by key, and keeps its counts in the topic `counts`. A predecessor has
     counted `a` and `b` of partition 0, at offsets 0 and 1:

@@ -18,7 +18,7 @@ def has_begun(checkpoint: Path) -> bool:
 def read_committed_position(checkpoint: Path) -> TopicOffsets | None:
     """First offset after the last committed micro-batch, by topic and partition.
 
-    None before the first. Raises Refused if it is damaged.
+    None before the first. Raises UnrecoverableError if it is damaged.
     """
     committed = _batch_numbers(checkpoint / "commits")
     return read_planned_end(checkpoint, max(committed)) if committed else None
@@ -27,7 +27,8 @@ def read_committed_position(checkpoint: Path) -> TopicOffsets | None:
 def read_planned_end(checkpoint: Path, batch: int) -> TopicOffsets:
     """First offset not in the micro-batch, by topic and partition.
 
-    It is on disk before the micro-batch runs. Raises Refused if it is damaged or missing.
+    It is on disk before the micro-batch runs. Raises UnrecoverableError if it is damaged or
+    missing.
     """
     # The lines are the version, the metadata, and one line for the one source.
     return _read_offsets(checkpoint, checkpoint / "offsets" / str(batch), lines=3)
@@ -36,7 +37,7 @@ def read_planned_end(checkpoint: Path, batch: int) -> TopicOffsets:
 def read_planned_start(checkpoint: Path, batch: int) -> TopicOffsets:
     """First offset of the micro-batch, by topic and partition.
 
-    Raises Refused if it is damaged or missing.
+    Raises UnrecoverableError if it is damaged or missing.
     """
     if batch:
         return read_planned_end(checkpoint, batch - 1)

@@ -189,7 +189,7 @@ def cell_values(metric: Metric, cell: Cell, split: Split = NO_SPLIT) -> dict[str
 def split_values(
     metric: Metric, cell: Cell, splits: Sequence[Split]
 ) -> list[dict[str, MetricValue]]:
-    """The values as of values_of() for each split, in order; all name the same dimensions."""
+    """As cell_values() for each split, in order; all name the same dimensions."""
     found = _split_values(metric, cell, splits)
     return (
         [dict.fromkeys(values) for values in found] if cell.sensor_coverage.is_withheld else found

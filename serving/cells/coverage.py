@@ -52,7 +52,7 @@ class SensorSeconds(NamedTuple):
         return floor(10_000 * self.observed / self.expected) / 10_000 if self.expected else None
 
 
-# The expected and observed seconds of each sensor in a window; NOBODY_WATCHES is for stores without
+# The expected and observed seconds of each sensor in a window; NO_SENSORS is for stores without
 # sensors, and is empty for each window.
 WindowSensorSeconds: TypeAlias = Sequence[tuple[SensorName, SensorSeconds]]
 NO_SENSORS: Iterable[WindowSensorSeconds] = repeat(())

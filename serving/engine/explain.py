@@ -151,7 +151,7 @@ def reasons(
 ) -> list[str]:
     """The reasons that keep the window from being final, a sentence each; empty if it is final."""
     published = reading.published.get(start.date())
-    found = []
+    found = list[str]()
     if published is None or not published.covers(start):
         until = (
             "no rebuild has published its day"
@@ -165,6 +165,8 @@ def reasons(
             "the master holds records of the day that the generation does not;"
             " the next rebuild takes them in"
         )
+    elif serve_windows(reading, [start])[0].merged.source == "speed":
+        found.append("the speed layer has counted more than the generation")
     if behind_since is not None:
         found.append(
             f"the master ingest last had read everything at {format_instant(behind_since)};"

@@ -10,7 +10,6 @@ from tally.time.windows import EPOCH
 
 # By field of the answer.
 SpeedProgress: TypeAlias = dict[str, Any]
-# Earlier than any pin: where no generation has taken a record in, every late one is counted.
 
 
 async def read_speed_progress(views: ViewReader, pointers: Sequence[Pointers]) -> SpeedProgress:
@@ -23,6 +22,7 @@ async def read_speed_progress(views: ViewReader, pointers: Sequence[Pointers]) -
     since = [
         min(
             (at for serving in family.published.values() for at in serving.through.values()),
+            # Where no generation has taken a record in, every late one is counted.
             default=EPOCH,
         )
         for family in pointers

@@ -45,7 +45,7 @@ class Pointers:
     `first_coverages` are the older generations that first covered windows of the day;
     `master_until` is by (day, partition). `master_behind_since` is None while it keeps up;
     `reads_speed` is False in a question about the past. `history` has all generations of the day,
-    for a family whose stores do not all leave the same windows to the speed layer. `adjacent` are
+    for a family whose stores do not all leave the same windows to the speed layer. `near` are
     the generations of adjacent days that windows of the days also depend on.
     """
 
@@ -106,7 +106,7 @@ async def read_pointers(
     patience_seconds: float,
     near: Sequence[date] = (),
 ) -> Pointers:
-    """The pointers as they are now; `adjacent` are days around that the asked ones may depend on.
+    """The pointers as they are now; `near` are days around that the asked ones may depend on.
 
     The master is behind once it has not been current for `patience_seconds`. Raises
     ViewsUnreachable.

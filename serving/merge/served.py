@@ -66,15 +66,14 @@ class FamilyReading:
 
 @dataclass(frozen=True)
 class ServedWindow:
-    """One window as served; only a generation that covers it makes it `complete`."""
+    """One window as served."""
 
     merged: MergedWindow
     status: Status
-    complete: bool
 
 
-UNKNOWN = ServedWindow(MISSING, "provisional", False)
-NOT_MEASURED = ServedWindow(MISSING, "not_measured", False)
+UNKNOWN = ServedWindow(MISSING, "provisional")
+NOT_MEASURED = ServedWindow(MISSING, "not_measured")
 
 
 def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, WindowState]:
@@ -121,7 +120,7 @@ def _has_newer_records(reading: FamilyReading, day: date) -> bool:
     return reading.master_until.get(day, 0) > pinned.get(reading.partition, 0)
 
 
-def _is_settled(reading: FamilyReading, days: Sequence[date]) -> bool:
+def _may_be_final(reading: FamilyReading, days: Sequence[date]) -> bool:
     """Whether the generation of the first day is final, for windows that depend on all the days.
 
     It is if the master holds no more and is not behind, and no conflict is open.
@@ -136,30 +135,28 @@ def _is_settled(reading: FamilyReading, days: Sequence[date]) -> bool:
 def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[ServedWindow]:
     """Each window as served, in the order asked; starts are UTC and on the grid."""
     if not reading.is_measured:
-        # A generation covers a family for all stores, so these windows would else be zeros.
+        # A generation covers a family for all stores, so these windows would otherwise be zeros.
         return [NOT_MEASURED] * len(starts)
     behind = [reading.input_days(start) for start in starts]
-    settled = {days: _is_settled(reading, days) for days in {*behind}}
+    final = {days: _may_be_final(reading, days) for days in {*behind}}
     # Most quarter hours of most stores are empty, and all empty ones of a day are served alike.
     filled = {
         *reading.speed,
         *reading.batch,
         *(start for windows in reading.first_windows.values() for start in windows),
     }
-    empty = {days: _zero(is_settled) for days, is_settled in settled.items()}
+    empty = {days: _zero(is_final) for days, is_final in final.items()}
     return [
-        _serve(reading, start, settled[days])
+        _serve(reading, start, final[days])
         if start in filled
         else _serve_empty(reading.published.get(days[0]), start, empty[days])
         for start, days in zip(starts, behind, strict=True)
     ]
 
 
-def _zero(is_settled: bool) -> ServedWindow:
+def _zero(is_final: bool) -> ServedWindow:
     """A covered window without any row, which is a true zero."""
-    return ServedWindow(
-        MergedWindow("batch", 0, {}), "final" if is_settled else "provisional", True
-    )
+    return ServedWindow(MergedWindow("batch", 0, {}), "final" if is_final else "provisional")
 
 
 def _serve_empty(
@@ -168,28 +165,24 @@ def _serve_empty(
     return empty if published is not None and published.covers(start) else UNKNOWN
 
 
-def _serve(reading: FamilyReading, start: datetime, is_settled: bool) -> ServedWindow:
+def _serve(reading: FamilyReading, start: datetime, may_be_final: bool) -> ServedWindow:
     day = start.date()
     published = reading.published.get(day)
-    complete = published is not None and published.covers(start)
+    is_covered = published is not None and published.covers(start)
     # A covered window without a row is a state of 0 events by now, which batch_state() returned.
     merged = reading.family.kind.merge(
         reading.family.parts,
         reading.speed.get(start),
         batch_state(published, reading.batch, start),
-        complete,
+        is_covered,
     )
-    # Never complete, at any watermark: a late record that was dropped leaves no trace by store and
+    # Never final, at any watermark: a late record that was dropped leaves no trace by store and
     # window.
     if merged.source != "batch":
-        return UNKNOWN if merged is MISSING else ServedWindow(merged, "provisional", False)
-    return ServedWindow(merged, _status(reading, start, complete and is_settled), complete)
-
-
-def _status(reading: FamilyReading, start: datetime, is_settled: bool) -> Status:
-    if not is_settled:
-        return "provisional"
-    return "restated" if _has_changed(reading, start) else "final"
+        return UNKNOWN if merged is MISSING else ServedWindow(merged, "provisional")
+    if not (is_covered and may_be_final):
+        return ServedWindow(merged, "provisional")
+    return ServedWindow(merged, "restated" if _has_changed(reading, start) else "final")
 
 
 def _has_changed(reading: FamilyReading, start: datetime) -> bool:

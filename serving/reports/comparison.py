@@ -163,8 +163,8 @@ def comparison(metric: Metric, answers: Answers) -> ComparedValue:
         change_percent(value, previous) if is_comparable else None,
         whole.known,
         whole.windows,
-        _is_settled(whole.statuses),
-        _is_settled(whole.statuses | earlier.statuses) and is_seen,
+        is_settled(whole.statuses),
+        is_settled(whole.statuses | earlier.statuses) and is_seen,
         answers[0].through,
         whole.sensor_coverage,
         suppressed=suppressed,
@@ -192,10 +192,6 @@ def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
         return None
     # Adding 0.0 turns -0.0 into 0.0.
     return round(100 * (value - previous) / abs(previous), 1) + 0.0
-
-
-def _is_settled(statuses: set[str]) -> bool:
-    return is_settled(statuses)
 
 
 def _currency(metric: Metric, answers: Sequence[StoreAnswer]) -> str | None:

@@ -95,7 +95,7 @@ def pack_records(records: DataFrame) -> DataFrame:
     Spark's stateful operator processes rows one by one in Python.
 
     In:  topic string, partition int, then anything.
-    Out: PACKED; `records` is an Arrow stream of consecutive rows.
+    Out: PACKED_SCHEMA; `records` is an Arrow stream of consecutive rows.
     """
     return records.mapInArrow(_pack_batches, PACKED_SCHEMA)
 

@@ -133,8 +133,8 @@ def resolve_start_position(
 
     It is stored with the checkpoint before the first micro-batch. `earliest` are the first offsets
     that the topics hold, `families` those whose views the query keeps. A topic that is new to a
-    begun query begins at its earliest offset, as in Spark. Raises Refused when a checkpoint has
-    lost its record, TallyError when the master cannot determine a floor yet.
+    begun query begins at its earliest offset, as in Spark. Raises UnrecoverableError when a
+    checkpoint has lost its record, TallyError when the master cannot determine a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
     stored, begun = load_start_position(checkpoint), has_begun(checkpoint)

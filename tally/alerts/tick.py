@@ -29,8 +29,8 @@ class Tick(Struct, frozen=True, kw_only=True):
     """The progress of one partition; partition p is about partition p of each family's topic.
 
     `n` counts the ticks; the brokers' clock has reached `at`. The speed layer has read everything
-    that brokers had acknowledged before `through` of a family, under the definition `epoch`. The
-    runs of its rebuild up to the token `flips` have published. Every rule that was written before
+    that brokers had acknowledged before `through` of a family, under the definition `epoch`.
+    `flips` is the token of the family's last published rebuild. Every rule that was written before
     `at` lies below the offset `rules_until` of its topic. A tick says nothing about a family that
     it does not name.
     """

@@ -1,4 +1,4 @@
-"""Families whose events can move to another window, or be taken back: visits, corrected sales.
+"""Families whose events can move to another window, or be taken back, as visits can.
 
 For these families more events do not mean more truth: a visit that is prolonged leaves the window
 in which it was counted. So the sides are not compared. A rebuild writes rows of what is closed
@@ -22,7 +22,6 @@ class Derived(Kind):
     """
 
     name: ClassVar[str] = "derived"
-    keeps_zero_rows: ClassVar[bool] = True
 
     def merge(
         self,

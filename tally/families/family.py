@@ -164,6 +164,6 @@ def join_across_axes(part: Part, rows: Sequence[Value]) -> Value:
         levels = [part.at_end(row) for row in rows]
         # Without the item that was never counted the total would be too low, and not say so.
         return None if None in levels else sum(levels)
-    # For all other parts it does not matter whether events differ in time or in their axes; as over
-    # time a sum has no bound, for nothing overflows in an answer.
+    # For all other parts it does not matter whether events differ in time or in their axes; sums
+    # are not bounded here, because integers cannot overflow.
     return reduce(part.join_over_time, rows)

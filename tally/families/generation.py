@@ -41,12 +41,11 @@ GENERATION_COLUMNS = ", ".join((*_RangeRow._fields, *_PinnedRow._fields))
 _RANGE_WIDTH = len(_RangeRow._fields)
 
 
-# Two classes, for the maps of the second are long, and an answer, which looks at all generations
-# that ever were, needs the first alone.
 # Instants (UTC), from inclusive, to exclusive.
 AnsweredSpan: TypeAlias = tuple[datetime, datetime]
 
 
+# Apart from Generation: an answer reads every earlier generation, and does not need its large maps.
 @dataclass(frozen=True)
 class GenerationRange:
     """One generation of one day, with the windows that it covers.
@@ -107,7 +106,7 @@ class Generation(GenerationRange):
 
 
 def parse_generation_range(row: Sequence[Any]) -> GenerationRange:
-    """The Covering of a row with the columns COVERING_COLUMNS, as Cassandra's driver returns it."""
+    """The range of a row with the columns RANGE_COLUMNS, as Cassandra's driver returns it."""
     return GenerationRange(*_parse_range(_RangeRow(*row)))
 
 

@@ -19,9 +19,6 @@ class Kind(ABC):
     """One kind of family; it has no state of its own."""
 
     name: ClassVar[str]
-    # Whether a window that was emptied again keeps a row of zeros: where rows may lose events, the
-    # values of before would come back if the row was gone.
-    keeps_zero_rows: ClassVar[bool] = False
 
     def __eq__(self, other: object) -> bool:
         # The copy of a family that a Python worker receives is equal to the driver's.

@@ -47,7 +47,7 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
     Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint; those of
          partition, offset and the optional columns that were there; the families' texts (axes) and
          numbers (parts, bigint: minor units, thousandths, counts), null where they are another
-         family's; is_readable boolean: as readable(), without it the other columns mean nothing;
+         family's; is_readable boolean: as is_readable(), without it the other columns mean nothing;
          is_repeat boolean: marked by the normaliser as an exact copy.
     """
     # inline(array(…)) and not the bare struct: otherwise the filter that window() adds would be

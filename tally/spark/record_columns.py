@@ -82,7 +82,7 @@ def is_utf8(value: Column | str) -> Column:
 # A column belongs to no frame and no session; building a large one takes hundreds of calls to Java.
 @cache
 def are_complete(fields: RecordFields) -> Column:
-    """Whether the columns of these names can be counted, by the same rule as readable().
+    """Whether the columns of these names can be counted, by the same rule as is_readable().
 
     In:  columns store_id, event_id, happened_at, fingerprint and the fields.
     Out: boolean, never null.

@@ -156,7 +156,7 @@ def _empty_if_missing(window: ServedWindow) -> ServedWindow:
     """
     if window.merged.values is not None:
         return window
-    return ServedWindow(MergedWindow("speed", 0, {}), "provisional", complete=False)
+    return ServedWindow(MergedWindow("speed", 0, {}), "provisional")
 
 
 def _speed_rows(

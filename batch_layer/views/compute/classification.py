@@ -205,7 +205,7 @@ def select_unreported(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     Out: partition, offset, fate.
     """
     # Each is reported once: otherwise every hourly rebuild of a day would send its conflicts again,
-    # into a topic that keeps them for good.
+    # into a topic of limited size.
     uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
     known = uncounted.join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
     # A day that was never published includes nothing: all of it is unreported.

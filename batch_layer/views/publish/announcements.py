@@ -59,7 +59,7 @@ class Restatement:
     def for_window(
         cls, family: str, store_id: str, window_start: str, earlier: int, generation: int
     ) -> Self:
-        """Build the restatement of a window whose start is an instant_text()."""
+        """Build the restatement of a window whose start is an instant by format_utc()."""
         day = window_start[:10]
         identity = f"{family}/{day}/{earlier}/{generation}/{store_id}/{window_start}"
         return cls(identity, family, store_id, window_start, day, earlier, generation)

@@ -151,14 +151,14 @@ def exclusion_rule_id(training: bool, status: ReceiptStatus) -> str | None:
 
 
 def sum_receipt_parts(kind: ReceiptKind, lines: Iterable[LineFacts]) -> Counter[str]:
-    """What a receipt of these lines adds, by part, as ReceiptRuleSet.added has it."""
+    """What a receipt of these lines adds, by part, as ReceiptRuleSet.sum_parts has it."""
     return _adding_rules().sum_parts(kind, lines)
 
 
 def sum_void_parts(lines: Iterable[LineFacts]) -> Counter[str]:
     """What a void of these lines that names its receipt adds, by part, as `sum_receipt_parts` does.
 
-    It is the negative of what the receipt adds. For the example of ReceiptRuleSet.added:
+    It is the negative of what the receipt adds. For the example of ReceiptRuleSet.sum_parts:
     `gross_minor` -500, `discounts_minor` -100, `units_milli` -1000, `receipts` -1.
     """
     sums = sum_receipt_parts(load_rules().post_void.takes_back_as, lines)

@@ -39,7 +39,7 @@ EventTime = Callable[[Input], float | None]
 
 
 def parse_state(record: Input, parse: Callable[[bytes], Value]) -> Value:
-    """Parse a record of a step's own state. Raises Refused for one that cannot be read."""
+    """Parse a record of a step's own state. Raises UnrecoverableError if it cannot be read."""
     try:
         return parse(record.value or b"")
     except msgspec.DecodeError as error:

@@ -74,7 +74,7 @@ def cell_of(stored: Stored) -> Cell:
             if here:
                 pieces = level.fold([when for when, *_ in here], brought)
                 rows[item, "left"] = {"pieces": pieces, "sold": len(here)}
-        windows.append((ServedWindow(MergedWindow("batch", 1, rows), "final", True),))
+        windows.append((ServedWindow(MergedWindow("batch", 1, rows), "final"),))
     (cell,) = build_cells([STOCK], [TimeRange(START, START + WINDOWS * WINDOW)], windows)
     return cell
 

@@ -22,9 +22,7 @@ SUMS = ("transactions", "revenue", "gross_revenue", "units")
 counts = st.tuples(*(st.integers(0, 10**9) for _ in SALES.parts)).map(
     lambda values: dict(zip(SALES.part_names, values, strict=True))
 )
-known = counts.map(
-    lambda parts: ServedWindow(MergedWindow("batch", 1, {("USD",): parts}), "final", True)
-)
+known = counts.map(lambda parts: ServedWindow(MergedWindow("batch", 1, {("USD",): parts}), "final"))
 days = st.lists(st.one_of(known, st.just(UNKNOWN)), min_size=1, max_size=24)
 
 
@@ -70,7 +68,6 @@ def test_average_of_ratios_is_another_number() -> None:
         ServedWindow(
             MergedWindow("batch", 1, {("USD",): {"receipts": n, "gross_minor": gross}}),
             "final",
-            True,
         )
         for n, gross in baskets
     ]

@@ -47,7 +47,7 @@ class Walked(NamedTuple):
         came, left = self.crossed.get(place, (0, 0))
         parts = {part.name: part.zero for part in TRAFFIC.parts}
         parts |= {"entries": came, "exits": left}
-        return ServedWindow(MergedWindow("batch", 1, {(): parts}), "final", True)
+        return ServedWindow(MergedWindow("batch", 1, {(): parts}), "final")
 
 
 places = st.integers(0, ALL - 1)

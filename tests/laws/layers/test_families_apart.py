@@ -45,7 +45,7 @@ zones, kinds, counts = st.sampled_from("abc"), st.sampled_from("xy"), st.integer
 
 
 def served(values: dict[Axes, Parts]) -> ServedWindow:
-    return ServedWindow(MergedWindow("batch", 1, values), "final", True)
+    return ServedWindow(MergedWindow("batch", 1, values), "final")
 
 
 def rows(*axes: st.SearchStrategy[str]) -> st.SearchStrategy[dict[Axes, Parts]]:

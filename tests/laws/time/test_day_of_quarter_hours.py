@@ -65,7 +65,7 @@ def window_of(family: Family, events: Sequence[Brought]) -> ServedWindow:
         }
         for axes, some in by_axes.items()
     }
-    return ServedWindow(MergedWindow("batch", len(events), values), "final", True)
+    return ServedWindow(MergedWindow("batch", len(events), values), "final")
 
 
 def day_of(metric: Metric, windows: Sequence[tuple[ServedWindow, ...]]) -> Cell:

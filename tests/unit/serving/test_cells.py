@@ -33,7 +33,7 @@ def window(gross: int, source: WindowSource = "batch", status: Status = "final")
         "non_sales_minor": 0,
         "units_milli": 1500,
     }
-    return ServedWindow(MergedWindow(source, 1, {("USD",): parts}), status, status != "provisional")
+    return ServedWindow(MergedWindow(source, 1, {("USD",): parts}), status)
 
 
 def hour(*windows: ServedWindow) -> Cell:
@@ -85,7 +85,7 @@ def test_ratio_of_a_stretch_is_sum_by_sum_and_no_average_of_ratios() -> None:
 
 
 def test_window_that_one_family_misses_counts_for_neither_side_of_a_ratio() -> None:
-    traffic = ServedWindow(MergedWindow("batch", 1, {(): {"entries": 10}}), "final", True)
+    traffic = ServedWindow(MergedWindow("batch", 1, {(): {"entries": 10}}), "final")
     cell = Cell(TimeRange(START, START + 2 * WINDOW))
     cell.add((SALES, TRAFFIC), (window(100), traffic))
     cell.add((SALES, TRAFFIC), (window(100), UNKNOWN))

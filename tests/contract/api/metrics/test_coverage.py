@@ -126,6 +126,20 @@ def test_master_that_is_behind_is_named_by_explain_and_readiness(
     assert reason.startswith("the master ingest last had read everything at 2026-11-21T00:00:00Z")
 
 
+def test_window_that_the_speed_layer_has_counted_further_says_why_it_is_not_final(
+    ask: Ask, views: MemoryViews
+) -> None:
+    views.world.rows.append(sale("367", f"{DAY}T10:00", 2, 900))
+
+    served = window(ask, "revenue", f"{DAY}T10:00")
+    explained = ask("/v1/explain", store="367", window=f"{DAY}T10:00:00Z").json()
+
+    assert (served["source"], served["status"]) == ("speed", "provisional")
+    assert explained["not_final_because"] == [
+        "the speed layer has counted more than the generation"
+    ]
+
+
 def test_till_whose_numbers_begin_again_keeps_its_stores_day_from_being_final(
     ask: Ask, views: MemoryViews
 ) -> None:

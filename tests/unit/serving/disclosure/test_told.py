@@ -36,7 +36,7 @@ def visits(count: int, devices: range) -> Parts:
 def window(parts: Parts | None = None, is_settled: bool = True) -> ServedWindow:
     values: dict[Axes, Parts] = {} if parts is None else {("fixed",): parts}
     status: Status = "final" if is_settled else "provisional"
-    return ServedWindow(MergedWindow("batch", 1, values), status, is_settled)
+    return ServedWindow(MergedWindow("batch", 1, values), status)
 
 
 def windows(day: TimeRange, found: dict[int, ServedWindow]) -> dict[datetime, ServedWindow]:

@@ -83,7 +83,7 @@ def test_another_shape_or_epoch_is_not_the_recorded_one(changed: Family) -> None
         (FOLDS, "place + 1", "place", {"stock"}),
         (PARTS, "whole - taken", "taken - whole", {"sales", "traffic", "visits"}),
         ("tally/families/level.py", "class LevelKind(", "class Level(", {"stock"}),
-        ("tally/families/derived.py", "keeps_zero_rows: ClassVar[bool] = True", "", {"visits"}),
+        ("tally/families/derived.py", "batch.events, batch.values", "0, batch.values", {"visits"}),
         (
             "tally/families/additive.py",
             "if batch.events:",

@@ -42,12 +42,10 @@ def sold(
         "non_sales_minor": 0,
         "units_milli": 1500,
     }
-    return ServedWindow(
-        MergedWindow(source, 2, {(currency,): parts}), status, status != "provisional"
-    )
+    return ServedWindow(MergedWindow(source, 2, {(currency,): parts}), status)
 
 
-EMPTY = ServedWindow(MergedWindow("batch", 0, {}), "final", True)
+EMPTY = ServedWindow(MergedWindow("batch", 0, {}), "final")
 SPEED = sold(70, "speed", "provisional")
 
 
