@@ -84,8 +84,8 @@ def define_views_query(sink: MakeSink = RowSink) -> QueryDefinition:
         QUERY,
         tuple(family.topic for family in families),
         families,
-        lambda own, records, begins: start_views(
-            records, families, begins.floors, own.settings, sink
+        lambda context, records, start_position: start_views(
+            records, families, start_position.floors, context.settings, sink
         ),
         # Any bound gives the same rows, since lateness is decided within each partition (ADR 005).
         # This one keeps the heap small: 5 million waiting receipts go through 1 GB.

@@ -18,7 +18,7 @@ RECEIPTS_QUERY = QueryDefinition(
     QUERY,
     (SALES.topic,),
     (),
-    lambda own, records, begins: start_receipts(records, own.settings),
+    lambda context, records, start_position: start_receipts(records, context.settings),
     # Any bound gives the same rows: there is no state, and the lower offset of two writes wins.
     lambda settings: MAX_RECORDS,
 )

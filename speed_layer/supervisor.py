@@ -79,24 +79,24 @@ class QuerySupervisor:
         driver, definition = self._driver, self.definition
         settings, checkpoint = driver.settings, driver.settings.checkpoint(definition.name)
         held = {topic: read_retained_offsets(settings, topic) for topic in definition.topics}
-        begins = resolve_start_position(
+        start_position = resolve_start_position(
             driver,
             definition.name,
             definition.families,
             {topic: offsets.earliest for topic, offsets in held.items()},
         )
-        position = {**begins.offsets, **(read_committed_position(checkpoint) or {})}
+        position = {**start_position.offsets, **(read_committed_position(checkpoint) or {})}
         for topic, needed in position.items():
             refuse_data_loss(needed, topic, held[topic])
         # Valid offsets prove nothing: the topic may have been re-created, or cut, and have grown
         # beyond them.
         memory = verify_topic_identity(settings, checkpoint, held)
-        log.info("query", name=definition.name, floors=begins.floors, from_offsets=position)
+        log.info("query", name=definition.name, floors=start_position.floors, from_offsets=position)
         records = driver.start_options.read_stream(
-            driver.spark, settings, begins.offsets, definition.most_records(settings)
+            driver.spark, settings, start_position.offsets, definition.most_records(settings)
         )
-        self._query = definition.start(driver, records, begins)
-        self._progress = Progress(driver, self._query, definition.families, memory, begins)
+        self._query = definition.start(driver, records, start_position)
+        self._progress = Progress(driver, self._query, definition.families, memory, start_position)
         self._progress.record_start(position)
 
     def check(self) -> None:

@@ -52,7 +52,7 @@ class Progress:
         query: StreamingQuery,
         families: Sequence[Family],
         memory: TopicCheckpoint,
-        begins: StartPosition,
+        start_position: StartPosition,
     ) -> None:
         session = driver.session
         self._session, self._query, self._topic_checkpoint = session, query, memory
@@ -66,7 +66,7 @@ class Progress:
         self._last_timestamp, self.batch = "", -1
         self.position: TopicOffsets = {}
         self._waiting: list[Statement] = []
-        self._complete_from = CompleteFrom(session, families, begins)
+        self._complete_from = CompleteFrom(session, families, start_position)
         self._next_write = 0.0
         # The offset is the write timestamp: a driver that wakes up late moves no reader back.
         self._insert_position = prepare_idempotent(
@@ -211,9 +211,11 @@ LONGEST_PERIOD_MILLIS = (MAX_DAYS + 1) * DAY_MILLIS
 class CompleteFrom:
     """The first whole window of each partition, once it is known by the current definition."""
 
-    def __init__(self, session: Session, families: Sequence[Family], begins: StartPosition) -> None:
+    def __init__(
+        self, session: Session, families: Sequence[Family], start_position: StartPosition
+    ) -> None:
         self._families = {family.topic: family for family in families}
-        self._start_position = begins
+        self._start_position = start_position
         # Within one epoch the row is a register by offset: a driver that wakes up late changes
         # nothing.
         self._write = prepare_idempotent(
