@@ -52,7 +52,7 @@ def old_query_and_one_begun_at_offset_3(query: SpeedQuery, second: SpeedQuery) -
         for number, cents in ((1, 1), (2, 1), (3, 450), (5, 450))
     ]
     query.batches([old[0]], [old[1], query.sale(4)], old[2:])
-    return [sum(ack.below_floor for ack in parse_reports(second.run()))]
+    return [sum(report.below_floor for report in parse_reports(second.run()))]
 
 
 def offset_3(query: SpeedQuery) -> dict[int, int]:
