@@ -71,8 +71,8 @@ def dirty_days(
         3rd  | 55, 3rd 09:00                    | 55                 | yes, 10:15 can be claimed
         Feb. | nothing                          | 41                 | yes, once: a wrong clock
 
-    With the conflict (2nd, 1st), a receipt of the 2nd that is a copy of one of the 1st, the 1st is
-    dirty too.
+    With the conflict (2nd, 1st), a receipt of the 2nd with the identity of one of the 1st, the
+    1st is dirty too.
     """
     dirty = {
         day

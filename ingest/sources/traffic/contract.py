@@ -240,7 +240,7 @@ def _cut(whole: CanonicalInterval, start: datetime) -> Sequence[CanonicalInterva
         }
         share = replace(
             whole,
-            # The first share has the interval's own id: another record with it is a copy, or a
+            # The first share has the interval's own id: another record with it is a duplicate, or a
             # conflict.
             event_id=share_id(whole.event_id, number),
             happened_at=format_utc(start + first * _MILLISECOND),

@@ -111,7 +111,7 @@ def resolve_store(tree: JsonObject, rules: Rules) -> JsonObject:
 def _refuse_absent_device(sensor: Sensor, day: date) -> None:
     """Raise RejectedEvent for a device that is not in the store on the day.
 
-    Its name belongs to another device then, whose intervals would be taken for copies of these.
+    Its name belongs to another device then, whose intervals would be taken for duplicates of these.
     """
     entry = sensor.entry
     # On the day of a change both devices may send.

@@ -56,7 +56,8 @@ def _messages(head: JsonObject, line: JsonObject) -> Iterator[bytes]:
 
 
 def _refuse_duplicate_lines(lines: Sequence[JsonObject]) -> None:
-    # The second of two pallets of one article would count as a copy of the first, and be ignored.
+    # The second of two pallets of one article would count as a duplicate of the first, and be
+    # ignored.
     counts = Counter(name for line in lines for name in _name(line))
     alike = next((name for name, count in counts.items() if count > 1), None)
     if alike is not None:
