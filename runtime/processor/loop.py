@@ -86,7 +86,7 @@ class Processor:
         self._delivery = delivery
         self._limits = limits
         self._batch = Batch()
-        # The step's tick() must be repeated before the step gets more records.
+        # The step's before_commit() must be repeated before the step gets more records.
         self._is_waiting = False
         self._counts = _Counts()
         self._heartbeat = Heartbeat(None)
@@ -173,10 +173,10 @@ class Processor:
         return alignment.find_ready(now, self._step.busy_partitions)
 
     def _deliver(self) -> None:
-        # tick() runs before the transaction begins: its calls to other services, however slow,
-        # block no reader of committed records.
+        # before_commit() runs before the transaction begins: its calls to other services, however
+        # slow, block no reader of committed records.
         try:
-            outputs = self._step.tick()
+            outputs = self._step.before_commit()
         except RetryLater as error:
             log.warning("the step is asked again", reason=str(error))
             self._is_waiting = True

@@ -32,9 +32,9 @@ class Slow(Noted):
             self._left[record.partition] = self._transactions
         return super().process(record)
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         self._left = {number: left - 1 for number, left in self._left.items()}
-        return super().tick()
+        return super().before_commit()
 
 
 class Blind(Noted):
@@ -44,12 +44,12 @@ class Blind(Noted):
         super().__init__(brokers)
         self._turns = turns
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         if self._turns > 0:
             self._turns -= 1
             self.calls.append("not yet")
             raise RetryLater("planted")
-        return super().tick()
+        return super().before_commit()
 
 
 def test_positions_of_a_held_partition_move_when_its_work_is_done() -> None:
