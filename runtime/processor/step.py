@@ -54,8 +54,8 @@ class Step(ABC):
     def process(self, record: Input) -> Sequence[Output]:
         """The outputs of the record, in the order in which they are to be sent.
 
-        State of the record goes to `state_topic` too, here or with the next before_commit(), and to the
-        record's own partition: the process that is assigned this partition restores it.
+        State of the record goes to `state_topic` too, here or with the next before_commit(), and to
+        the record's own partition: the process that is assigned this partition restores it.
         """
 
     @abstractmethod
