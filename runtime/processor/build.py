@@ -56,15 +56,15 @@ class ProcessorJob:
 def build_processor(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
     """Build the processor, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
-    reading = IntakeOptions(
+    options = IntakeOptions(
         job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds)
     )
     limits = BatchLimits(settings.transaction_records)
-    bookmarks = KafkaGroupPositions(
+    positions = KafkaGroupPositions(
         settings, consumer, job.anchor, job.hint_topics, job.reread_topics
     )
-    bookmarks.earliest_topics = job.earliest_topics
-    intake = Intake(consumer, reading, bookmarks)
+    positions.earliest_topics = job.earliest_topics
+    intake = Intake(consumer, options, positions)
     delivery = _build_delivery(settings, job, consumer, moments)
     return Processor(intake, job.step, delivery, limits, job_state(settings, job))
 

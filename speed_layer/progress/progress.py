@@ -257,8 +257,8 @@ class CompleteFrom:
     def _raise_floor(self, topic: str, number: int, floor: int) -> None:
         family = self._families[topic]
         begun = _millis(self._start_position.floors.get(family.name))
-        found, lane = complete_from(family, max(floor, begun)), (topic, number)
-        self._floors[lane] = max(found, self._floors.get(lane, 0))
+        found, partition_id = complete_from(family, max(floor, begun)), (topic, number)
+        self._floors[partition_id] = max(found, self._floors.get(partition_id, 0))
 
 
 def complete_from(family: Family, floor: int) -> int:

@@ -45,7 +45,7 @@ class GroupPositions(Protocol):
         The records are the last ones of their partitions.
         """
 
-    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
+    def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
         """The unchanged positions: a transaction without positions would not be fenced."""
 
     def brokers_answer(self) -> bool:
@@ -96,19 +96,19 @@ class KafkaGroupPositions:
             bookmark = PositionMetadata.read(at.metadata) or _metadata_from_id(known.get(at.topic))
             bookmarks[at.topic, at.partition] = bookmark
         places = {
-            lane: (*lane, bookmark.last.offset)
-            for lane, bookmark in bookmarks.items()
+            partition_id: (*partition_id, bookmark.last.offset)
+            for partition_id, bookmark in bookmarks.items()
             if bookmark and bookmark.last
         }
         found = read_fingerprints(self._settings, places.values())
         starts, begun = [], []
         for at in committed:
-            lane = at.topic, at.partition
-            bookmark = bookmarks[lane]
-            mark_found = found[places[lane]] if lane in places else None
+            partition_id = at.topic, at.partition
+            bookmark = bookmarks[partition_id]
+            mark_found = found[places[partition_id]] if partition_id in places else None
             current = LogState(
                 self._topic_ids[at.topic],
-                *read_partition_bounds(self._consumer, lane, POSITIONS_SECONDS),
+                *read_partition_bounds(self._consumer, partition_id, POSITIONS_SECONDS),
                 mark_found,
             )
             start = max(0, at.offset)
@@ -121,16 +121,16 @@ class KafkaGroupPositions:
                 # Records gone before the group's first start are no loss. The position is stored at
                 # once: records that go from now on are a loss, read or not.
                 start = current.earliest
-                begun.append(_begin_position(lane, start, current.topic_id))
+                begun.append(_begin_position(partition_id, start, current.topic_id))
             elif loss := loss_reason(start, bookmark, current):
                 start = self._start_after_loss(
-                    TopicPartition(*lane, start), loss, bookmark, current
+                    TopicPartition(*partition_id, start), loss, bookmark, current
                 )
                 metadata = ""
             # A log that is read from its beginning has no last record that was read.
             metadata = metadata or PositionMetadata(current.topic_id).text
-            self._positions[lane] = TopicPartition(*lane, start, metadata=metadata)
-            starts.append(TopicPartition(*lane, start))
+            self._positions[partition_id] = TopicPartition(*partition_id, start, metadata=metadata)
+            starts.append(TopicPartition(*partition_id, start))
         self._store_ids({**known, **self._topic_ids}, known, begun)
         return starts
 
@@ -161,18 +161,18 @@ class KafkaGroupPositions:
     def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
         """The offset after each record, with a bookmark."""
         found = {
-            lane: TopicPartition(
-                *lane, record.offset + 1, metadata=self._position_metadata(record).text
+            partition_id: TopicPartition(
+                *partition_id, record.offset + 1, metadata=self._position_metadata(record).text
             )
-            for lane, record in last.items()
+            for partition_id, record in last.items()
         }
         # After a failed transaction all positions are read from the brokers again.
         self._positions |= found
         return [*found.values()]
 
-    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
+    def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
         """The offset that was committed last, with its bookmark."""
-        return [self._positions[lane] for lane in lanes]
+        return [self._positions[partition_id] for partition_id in partition_ids]
 
     def brokers_answer(self) -> bool:
         """Whether the brokers answer a new client; it uses a separate client."""
@@ -206,16 +206,16 @@ class KafkaGroupPositions:
             )
 
     def _read_committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        lanes = [(at.topic, at.partition) for at in partitions]
-        return read_committed_positions(self._consumer, lanes, POSITIONS_SECONDS)
+        partition_ids = [(at.topic, at.partition) for at in partitions]
+        return read_committed_positions(self._consumer, partition_ids, POSITIONS_SECONDS)
 
 
 def _is_same_log(bookmark: PositionMetadata | None, current: LogState) -> bool:
     return bookmark is None or bookmark.topic_id == current.topic_id
 
 
-def _begin_position(lane: PartitionId, start: int, topic_id: str) -> TopicPartition:
-    return TopicPartition(*lane, start, metadata=PositionMetadata(topic_id).text)
+def _begin_position(partition_id: PartitionId, start: int, topic_id: str) -> TopicPartition:
+    return TopicPartition(*partition_id, start, metadata=PositionMetadata(topic_id).text)
 
 
 def _metadata_from_id(topic_id: str | None) -> PositionMetadata | None:

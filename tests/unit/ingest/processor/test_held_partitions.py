@@ -97,8 +97,8 @@ def test_held_partition_is_neither_taken_nor_waited_for(held: Collection[int]) -
     alignment.assign((0, 1), now=0.0)
     alignment.add(Input("in", 0, 0, 0, None, b""), 1000.0)
 
-    lane = alignment.find_ready(1.0, held)
+    buffer = alignment.find_ready(1.0, held)
 
     # Partition 1 may still have earlier ones.
-    assert (lane is None) == (not held)
+    assert (buffer is None) == (not held)
     assert alignment.is_empty((0,)) and not alignment.is_empty(held)
