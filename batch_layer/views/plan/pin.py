@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import read_extent, read_retained_offsets
+from batch_layer.master.positions import read_bounds_by_topic, read_extent
 from batch_layer.master.table import read_version
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.kafka.offsets import Offsets, find_unread
@@ -143,10 +143,10 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, s
     With the offsets of the third row a generation would count one half of a transaction and claim
     to have the other half up to the same instant.
     """
-    written = read_retained_offsets(settings, [topic], "read_uncommitted")[topic]
+    written = read_bounds_by_topic(settings, [topic], "read_uncommitted")[topic]
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
-        kept = read_retained_offsets(settings, [topic])[topic]
+        kept = read_bounds_by_topic(settings, [topic])[topic]
         still_open = {*find_unread(_ends(written), _ends(kept))}
         if not still_open or time.monotonic() > deadline:
             return kept, still_open

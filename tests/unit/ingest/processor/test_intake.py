@@ -40,7 +40,7 @@ class SilentGroup:
 
 
 class NoPositions:
-    """Bookmarks of nothing, beside brokers that answer unless they are away."""
+    """Positions of nothing, beside brokers that answer unless they are away."""
 
     is_away = False
 

@@ -69,7 +69,7 @@ class OnePartition:
 
 
 class Positions:
-    """Positions of the consumer's, without bookmarks."""
+    """Positions of the consumer's, without metadata."""
 
     def __init__(self, consumer: OnePartition) -> None:
         self._consumer = consumer
