@@ -10,12 +10,12 @@ from ingest.contract.vendor import (
     SkippedPart,
     UnreadablePart,
     VendorBody,
+    collect_parts,
     encode_message,
     enumerate_objects,
+    guard_event,
     parse_body,
-    read_event,
     read_name,
-    read_parts,
 )
 from ingest.contract.wire import JsonObject
 from tally.errors import RejectedEvent
@@ -33,10 +33,10 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     Raises RejectedEvent for a body without lines, for names that no contract takes, and for lines
     that cannot be distinguished; BodyTooLarge.
     """
-    return read_parts(_parts(body), body.budget)
+    return collect_parts(_translate_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     tree = parse_body(body.content, body.budget)
     lines = [line for _, line in enumerate_objects(tree.get(_LINES), f"/{_LINES}")]
     if not lines:
@@ -48,7 +48,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     _refuse_duplicate_lines(lines)
     head = {name: value for name, value in tree.items() if name != _LINES}
     for line in lines:
-        yield from read_event(_messages(head, line), line)
+        yield from guard_event(_messages(head, line), line)
 
 
 def _messages(head: JsonObject, line: JsonObject) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from ingest.contract.vendor import (
     UnreadablePart,
     VendorBody,
     encode_message,
-    read_event,
+    guard_event,
 )
 from ingest.contract.work import WorkBudget
 from ingest.installation.arrival import Rules
@@ -77,7 +77,7 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
             yield SkippedPart("transactions of another kind than RetailTransaction")
         for receipt in receipts:
             receipt.closed_at = next(times)
-            for part in read_event(_to_messages(receipt, body), receipt.names):
+            for part in guard_event(_to_messages(receipt, body), receipt.names):
                 yield part.placeholder if isinstance(part, UnreadablePart) else part
 
 
