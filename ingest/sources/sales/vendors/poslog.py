@@ -148,7 +148,7 @@ def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | S
     head: LineFields = {
         **receipt.names,
         "reference": _read_reference(receipt),
-        "numbering_epoch": numbers.epoch(receipt.transaction),
+        "numbering_epoch": numbers.numbering_epoch(receipt.transaction),
         "currency": currency,
         "training": xml.is_set(receipt.transaction, "TrainingModeFlag") or None,
     }
@@ -240,7 +240,7 @@ class _ReceiptNumbers(NamedTuple):
     store: str | None
     rules: Rules
 
-    def epoch(self, transaction: Element) -> str | None:
+    def numbering_epoch(self, transaction: Element) -> str | None:
         """The business day, or its year, if the store's numbers begin again with it."""
         numbering = self.rules.numberings.get(self.store or "")
         day = _name(transaction, "BusinessDayDate")
@@ -254,6 +254,6 @@ class _ReceiptNumbers(NamedTuple):
         fields = {
             "vendor_fiscal_module": _name(link, "WorkstationID") if number else None,
             "transaction_id": number or _name(link, "TransactionID"),
-            "numbering_epoch": self.epoch(link) if number else None,
+            "numbering_epoch": self.numbering_epoch(link) if number else None,
         }
         return {name: value for name, value in fields.items() if value is not None}

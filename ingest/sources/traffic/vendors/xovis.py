@@ -157,7 +157,7 @@ def _message(record: JsonObject, named_counts: NamedCounts, head: PushHead) -> b
 
 
 def _packages(content: bytes) -> Iterator[Any]:
-    """Yield the packages of a body in order, Unread for what is no JSON."""
+    """Yield the packages of a body in order, an UnreadablePart for what is no JSON."""
     if content.lstrip().startswith(b"["):
         wrapped = b'{"all":%s}' % content
         try:
