@@ -78,19 +78,19 @@ class QuerySupervisor:
         """Start the query where its checkpoint ends. Raises TallyError when it must not run."""
         driver, definition = self._driver, self.definition
         settings, checkpoint = driver.settings, driver.settings.checkpoint(definition.name)
-        held = {topic: read_retained_offsets(settings, topic) for topic in definition.topics}
+        retained = {topic: read_retained_offsets(settings, topic) for topic in definition.topics}
         start_position = resolve_start_position(
             driver,
             definition.name,
             definition.families,
-            {topic: offsets.earliest for topic, offsets in held.items()},
+            {topic: offsets.earliest for topic, offsets in retained.items()},
         )
         position = {**start_position.offsets, **(read_committed_position(checkpoint) or {})}
         for topic, needed in position.items():
-            refuse_data_loss(needed, topic, held[topic])
+            refuse_data_loss(needed, topic, retained[topic])
         # Valid offsets prove nothing: the topic may have been re-created, or cut, and have grown
         # beyond them.
-        memory = verify_topic_identity(settings, checkpoint, held)
+        memory = verify_topic_identity(settings, checkpoint, retained)
         log.info("query", name=definition.name, floors=start_position.floors, from_offsets=position)
         records = driver.start_options.read_stream(
             driver.spark, settings, start_position.offsets, definition.most_records(settings)

@@ -95,7 +95,7 @@ class Backlog:
 
     def _note_arrivals(self, unread: dict[PartitionId, tuple[int, int]]) -> None:
         now = time.time()
-        wanted = {
+        stale = {
             partition_id: first
             for partition_id, (first, end) in unread.items()
             if first < end and self._is_bound_stale(partition_id, first, now)
@@ -103,8 +103,8 @@ class Backlog:
         for partition_id, (first, end) in unread.items():
             if first == end:
                 self._arrival_bounds[partition_id] = (first, now)
-        if wanted:
-            self._read_arrivals(wanted)
+        if stale:
+            self._read_arrivals(stale)
 
     def _is_bound_stale(self, partition_id: PartitionId, first: int, now: float) -> bool:
         """Whether the known bound of the arrival time is too old to be useful.
@@ -114,11 +114,14 @@ class Backlog:
         offset, at = self._arrival_bounds.get(partition_id, (-1, 0.0))
         return offset != first and now - at > self._bound_max_age_seconds
 
-    def _read_arrivals(self, wanted: dict[PartitionId, int]) -> None:
+    def _read_arrivals(self, first_offsets: dict[PartitionId, int]) -> None:
         self._consumer.assign(
-            [TopicPartition(topic, number, first) for (topic, number), first in wanted.items()]
+            [
+                TopicPartition(topic, number, first)
+                for (topic, number), first in first_offsets.items()
+            ]
         )
-        missing, deadline = set(wanted), time.monotonic() + _FETCH_SECONDS
+        missing, deadline = set(first_offsets), time.monotonic() + _FETCH_SECONDS
         while missing and time.monotonic() < deadline:
             message = self._consumer.poll(_FETCH_SECONDS / 10)
             if message is None or message.error() is not None or message.offset() is None:
@@ -127,7 +130,7 @@ class Backlog:
             if partition_id in missing:
                 missing.discard(partition_id)
                 self._arrival_bounds[partition_id] = (
-                    wanted[partition_id],
+                    first_offsets[partition_id],
                     message.timestamp()[1] / 1000,
                 )
         self._consumer.unassign()

@@ -79,8 +79,7 @@ class LevelCheck:
             for question in questions
             if all(self.days.scope.holds(key[0], start) for start in question.windows)
         ]
-        asked = (ask(question.metric.id, question.parameters, ()) for question in whole)
-        answers = [*map(list, asked)]
+        answers = [[*ask(question.metric.id, question.parameters, ())] for question in whole]
         wrong = [
             difference
             for question, rows in zip(whole, answers, strict=True)

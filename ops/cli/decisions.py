@@ -194,16 +194,16 @@ def accept_conflicts(
     from runtime.connect import cassandra_session
 
     with cassandra_session(Settings.load()) as session:
-        wanted = [
+        conflicts = [
             conflict
             for conflict in till_conflicts(session)
             if conflict.is_open
             and (conflict.store_id, conflict.day) == (store, str(day.date()))
             and till in ("", conflict.till_id)
         ]
-        if not wanted:
+        if not conflicts:
             raise TallyError(_none_open(store, day.date(), till))
-        accepted = accept(session, wanted, reason, datetime.now(UTC))
+        accepted = accept(session, conflicts, reason, datetime.now(UTC))
     _print_conflicts(accepted, json)
 
 

@@ -105,8 +105,8 @@ def read_committed_positions(
     do not know the position of a single partition: that is an error in the answer, beside a
     negative offset.
     """
-    wanted = [TopicPartition(*partition_id) for partition_id in partition_ids]
-    found: list[TopicPartition] = consumer.committed(wanted, timeout=seconds) if wanted else []
+    requests = [TopicPartition(*partition_id) for partition_id in partition_ids]
+    found: list[TopicPartition] = consumer.committed(requests, timeout=seconds) if requests else []
     for at in found:
         if at.error is not None:
             place = f"topic {at.topic}, partition {at.partition}"

@@ -80,8 +80,8 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
         pending = self._calls.pending_calls()
         reserve = self._room(pending)
         for partition, engine in self._engines.items():
-            own = [placed.call for placed in pending if placed.partition == partition]
-            begun = engine.begin_attempts(own, reserve)
+            calls = [placed.call for placed in pending if placed.partition == partition]
+            begun = engine.begin_attempts(calls, reserve)
             outputs += self._outputs(partition, begun.records)
             self._to_call += [self._place(partition, call) for call in begun.calls]
         return outputs

@@ -88,19 +88,19 @@ class TopicCheckpoint:
 
 
 def verify_topic_identity(
-    settings: Settings, checkpoint: Path, held: Mapping[str, RetainedOffsets]
+    settings: Settings, checkpoint: Path, retained: Mapping[str, RetainedOffsets]
 ) -> TopicCheckpoint:
     """The memory of a query, once it is checked against the records that the topics hold.
 
     Raises DataLoss when a topic is not the one that the query has read.
     """
-    ids, known = read_topic_ids(settings, held), load_topic_identities(checkpoint)
+    ids, known = read_topic_ids(settings, retained), load_topic_identities(checkpoint)
     memories = {
         topic: known.get(
             topic,
             TopicIdentity(ids[topic], {}),
         )
-        for topic in held
+        for topic in retained
     }
     for topic, memory in memories.items():
         if memory.topic_id != ids[topic]:
@@ -111,7 +111,7 @@ def verify_topic_identity(
         for partition, (offset, crc) in sorted(memory.last.items()):
             # Retention may have deleted the record: that is no sign of another log.
             if (
-                held[topic].earliest[partition] <= offset
+                retained[topic].earliest[partition] <= offset
                 and _crc_at(settings, (topic, partition, offset)) != crc
             ):
                 raise DataLoss(

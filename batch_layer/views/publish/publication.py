@@ -131,12 +131,12 @@ def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> PinnedR
 
 
 def _select_days(
-    wanted: RebuildRequest, settings: Settings, family: Family, pinned: PinnedRecords
+    request: RebuildRequest, settings: Settings, family: Family, pinned: PinnedRecords
 ) -> list[date]:
     """The days to rebuild, ascending."""
     scope = RebuildScope(family.epochs, pinned.coverage, pinned.survey.until())
-    if wanted.mode == "days" and wanted.first and wanted.last:
-        days = {*days_between(wanted.first, wanted.last)}
+    if request.mode == "days" and request.first and request.last:
+        days = {*days_between(request.first, request.last)}
         outdated = dirty_days(scope, pinned.current, ())
         # Whole key periods are rebuilt: otherwise a visit could be joined on one day and still be
         # counted on the next. Periods of a changed day among them follow too: after this run no
@@ -146,7 +146,7 @@ def _select_days(
             days |= more
             more = period_days(settings, family, pinned, [*(days & outdated)])
         return sorted(days)
-    if wanted.mode == "full":
+    if request.mode == "full":
         return newest(all_days(scope, pinned.current))
     dirty = dirty_days(scope, pinned.current, read_day_links(pinned))
     return newest(dirty | period_days(settings, family, pinned, [*dirty]))

@@ -141,9 +141,9 @@ def _read_ids(tree: JsonObject) -> tuple[str, str, str]:
     return store_id, till_id, transaction_id
 
 
-def _money(rules: Rules, store_id: str, closed_at: datetime, own: str | None) -> Money:
+def _money(rules: Rules, store_id: str, closed_at: datetime, named_currency: str | None) -> Money:
     """Currency and rounding of a receipt closed at `closed_at`; `own` is the currency it names."""
-    currency = own or rules.money.currency(store_id, closed_at)
+    currency = named_currency or rules.money.currency(store_id, closed_at)
     return Money(currency, rules.money.rounding(store_id, closed_at))
 
 

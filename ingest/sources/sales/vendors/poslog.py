@@ -215,8 +215,8 @@ def _read_void(receipt: PoslogReceipt, role: str, numbers: "_ReceiptNumbers") ->
     if role != "void":
         return None
     # A receipt that is sent again has the time at which it was closed.
-    own = numbers.name(receipt.transaction)
-    return own if receipt.closed_at is None else {**own, "happened_at": receipt.closed_at}
+    fields = numbers.name(receipt.transaction)
+    return fields if receipt.closed_at is None else {**fields, "happened_at": receipt.closed_at}
 
 
 def _read_replaced_receipt(receipt: PoslogReceipt, numbers: "_ReceiptNumbers") -> LineFields | None:
@@ -224,12 +224,14 @@ def _read_replaced_receipt(receipt: PoslogReceipt, numbers: "_ReceiptNumbers") -
 
     Links for another reason (the receipt of returned goods, the order) do not count.
     """
-    facts, own = load_facts(), numbers.name(receipt.transaction)
+    facts, fields = load_facts(), numbers.name(receipt.transaction)
     for link in xml.children(receipt.retail, "TransactionLink"):
         reason = link.get("ReasonCode")
         if reason is None or facts.link_reasons.get(reason) == "void":
             link_fields = numbers.name(link)
-            if link_fields and any(own.get(name) != value for name, value in link_fields.items()):
+            if link_fields and any(
+                fields.get(name) != value for name, value in link_fields.items()
+            ):
                 return link_fields
     return None
 

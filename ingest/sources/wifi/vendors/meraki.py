@@ -142,10 +142,10 @@ def _replace(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
 
 def _check_secret(tree: JsonObject, rules: Rules) -> None:
     vendor, secret = rules.devices.vendors.get(FORMAT), tree.get("secret")
-    own = vendor.secret.encode() if vendor else b""
+    expected = vendor.secret.encode() if vendor else b""
     sent = secret.encode() if isinstance(secret, str) else b""
     # The comparison takes the same time for any secret; without a set secret no sender is known.
-    if not own or not hmac.compare_digest(sent, own):
+    if not expected or not hmac.compare_digest(sent, expected):
         raise Forbidden("the body's secret is not the one of TALLY_VENDOR_SECRETS")
 
 

@@ -151,7 +151,7 @@ def test_of_records_that_kafka_no_longer_keeps_nothing_is_claimed(
     spark: SparkSession, batch_settings: Settings
 ) -> None:
     assert oldest_canonical(
-        spark, batch_settings, "sales", held={0: 5}, kept={0: Bounds(7, 9), 1: Bounds(0, 0)}
+        spark, batch_settings, "sales", until={0: 5}, kept={0: Bounds(7, 9), 1: Bounds(0, 0)}
     ) == {0: UNKNOWN_PAST}
 
 

@@ -184,8 +184,8 @@ def test_partitions_are_read_as_they_come_unless_the_step_has_an_event_time() ->
 def test_state_is_that_of_the_partitions_which_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[PartitionId] = []
 
-    def read(_settings: Settings, lanes: Sequence[PartitionId]) -> Iterable[object]:
-        asked.extend(lanes)
+    def read(_settings: Settings, partition_ids: Sequence[PartitionId]) -> Iterable[object]:
+        asked.extend(partition_ids)
         return ()
 
     monkeypatch.setattr(state, "read_to_high_watermark", read)
