@@ -79,7 +79,8 @@ class LevelCheck:
             for question in questions
             if all(self.days.scope.holds(key[0], start) for start in question.windows)
         ]
-        answers = [[*ask(question.metric.id, question.parameters, ())] for question in whole]
+        fetches = (ask(question.metric.id, question.parameters, ()) for question in whole)
+        answers = [*map(list, fetches)]
         wrong = [
             difference
             for question, rows in zip(whole, answers, strict=True)

@@ -31,8 +31,12 @@ def run_processor(
     processor = build(settings, job, moments)
     # Daemon threads: a loop may wait half a minute for the brokers, and must not delay the exit.
     for loop in job.background:
-        thread = Thread(target=loop.run, args=(stopped,), name=loop.name, daemon=True)
-        thread.start()
+        Thread(
+            target=loop.run,
+            args=(stopped,),
+            name=loop.name,
+            daemon=True,
+        ).start()
     heartbeat = Heartbeat(settings.heartbeat_file)
     Watchdog(job.group, heartbeat).start(stopped)
     ready = NotifyingEvent(lambda: signal_ready(settings))
