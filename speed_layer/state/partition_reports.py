@@ -105,7 +105,7 @@ def last_read(records: pa.Table) -> tuple[int, int]:
 
     NO_CRC for both if there is none.
     """
-    # Two records without a value cannot be distinguished: they leave no mark.
+    # Two records without a value cannot be distinguished: they are not noted.
     valued = records.filter(pc.not_equal(records["crc"], NO_CRC))
     if not valued.num_rows:
         return NO_CRC, NO_CRC
