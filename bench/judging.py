@@ -119,7 +119,7 @@ class EvaluationRun:
         began, done = self._processor_seconds(), -1
         while done < partitions:
             since = time.monotonic()
-            outputs = self.evaluator.tick()
+            outputs = self.evaluator.before_commit()
             self.longest = max(self.longest, time.monotonic() - since)
             # The last stored record of a partition is the tick with which it was evaluated.
             done = max(done, 0) + sum(output.key == b"c" for output in outputs)

@@ -100,8 +100,8 @@ def deliveries(settings: Settings, channel_id: str) -> list[WebhookMessage]:
     """The channel's messages, ordered by the time at which they are due."""
     records = (decode_record(value) for value in _latest_values(settings, DELIVERIES))
     messages = [record for record in records if isinstance(record, WebhookMessage)]
-    own = [message for message in messages if message.channel == channel_id]
-    return sorted(own, key=lambda message: (message.due_at, message.order))
+    of_channel = [message for message in messages if message.channel == channel_id]
+    return sorted(of_channel, key=lambda message: (message.due_at, message.order))
 
 
 def redeliver(settings: Settings, channel_id: str, message_id: str) -> WebhookMessage:

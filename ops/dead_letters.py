@@ -35,7 +35,7 @@ class DeadLetterFilter:
 
 
 def dead_letters(settings: Settings) -> dict[str, DeadLetter]:
-    """The dead letters by id, in order of arrival; a repeat replaces the earlier copy."""
+    """The dead letters by id, in order of arrival; a duplicate replaces the earlier one."""
     # Ordered by the brokers' timestamps: offsets of different partitions have no order.
     ordered = sorted(read_letters(settings), key=lambda letter: letter.at)
     return {letter.id: letter for letter in ordered}

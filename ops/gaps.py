@@ -43,7 +43,7 @@ class OpenGap:
     partition: int
     position: int
     loss: str
-    bookmark: PositionMetadata | None
+    metadata: PositionMetadata | None
     log: LogState
 
     @property
@@ -66,28 +66,28 @@ def readable_topics() -> list[str]:
 
 
 def find_open_gaps(settings: Settings, session: Session) -> list[OpenGap]:
-    """All partitions whose reader cannot continue, as holes."""
-    holes = (
+    """The gap of each partition whose reader cannot continue."""
+    gaps = (
         find_open_gap(settings, session, topic, number)
         for topic in readable_topics()
         for number in range(settings.partitions)
     )
-    return [found for found in holes if found is not None]
+    return [gap for gap in gaps if gap is not None]
 
 
 def find_open_gap(
     settings: Settings, session: Session, topic: str, partition: int
 ) -> OpenGap | None:
-    """The hole in front of the reader of one partition, None if it can continue."""
+    """The gap in front of the reader of one partition, None if it can continue."""
     ids = read_topic_ids(settings, [topic])
-    position, bookmark = (
+    position, metadata = (
         _master_position(settings, session, topic, partition)
         if topic in FAMILIES
         else _normaliser_position(settings, topic, partition)
     )
     with kafka_consumer(settings, "gaps") as consumer:
         earliest, end = read_partition_bounds(consumer, (topic, partition), _SECONDS)
-    last = bookmark.last if bookmark else None
+    last = metadata.last if metadata else None
     place = (topic, partition, last.offset) if last else None
     # A record that the master has read and Kafka deleted by retention cannot be checked.
     if last and topic in FAMILIES and last.offset < earliest:
@@ -99,67 +99,68 @@ def find_open_gap(
             end,
             read_fingerprints(settings, [place])[place] if place else None,
         )
-    loss = loss_reason(position, bookmark, log)
-    return OpenGap(topic, partition, position, loss, bookmark, log) if loss else None
+    loss = loss_reason(position, metadata, log)
+    return OpenGap(topic, partition, position, loss, metadata, log) if loss else None
 
 
-def accept(settings: Settings, session: Session, found: OpenGap, reason: str) -> AcceptedGap:
+def accept(settings: Settings, session: Session, open_gap: OpenGap, reason: str) -> AcceptedGap:
     """Store the gap permanently; the reader continues after it at its next start.
 
     Raises TallyError when a canonical log was truncated or re-created, or when the normaliser runs.
     """
-    if found.topic in FAMILIES and found.is_cut:
+    if open_gap.topic in FAMILIES and open_gap.is_cut:
         raise TallyError(
-            f"topic {found.topic} partition {found.partition}: {found.loss}; its offsets would"
-            " repeat those of the master dataset: begin a new master dataset in another TALLY_HOME"
+            f"topic {open_gap.topic} partition {open_gap.partition}: {open_gap.loss}; its offsets"
+            " would repeat those of the master dataset: begin a new master dataset in another"
+            " TALLY_HOME"
         )
     accepted_at = datetime.now(UTC)
-    # Without a record after the hole the lost records may have arrived until this moment.
-    arrivals = _first_arrival(found), _last_arrival(settings, found) or accepted_at
+    # Without a record after the gap the lost records may have arrived until this moment.
+    arrivals = _first_arrival(open_gap), _last_arrival(settings, open_gap) or accepted_at
     gap = AcceptedGap(
-        found.topic,
-        found.partition,
-        found.position,
+        open_gap.topic,
+        open_gap.partition,
+        open_gap.position,
         # For a truncated log this is the position: its lost records have no offsets of their own
         # any more.
-        max(found.position, found.log.earliest),
+        max(open_gap.position, open_gap.log.earliest),
         *arrivals,
         accepted_at,
         reason,
     )
     store_gap(session, gap)
-    if found.topic not in FAMILIES:
-        _move_position(kafka_admin(settings), found)
+    if open_gap.topic not in FAMILIES:
+        _move_position(kafka_admin(settings), open_gap)
     return gap
 
 
-def _first_arrival(found: OpenGap) -> datetime:
-    last = found.bookmark.last if found.bookmark else None
+def _first_arrival(gap: OpenGap) -> datetime:
+    last = gap.metadata.last if gap.metadata else None
     return from_millis(last.timestamp_ms) if last else _NEVER
 
 
-def _last_arrival(settings: Settings, found: OpenGap) -> datetime | None:
-    """The arrival time of the first record after the hole.
+def _last_arrival(settings: Settings, gap: OpenGap) -> datetime | None:
+    """The arrival time of the first record after the gap.
 
     None if there is no record, or it is a transaction marker, or the log is another one.
     """
-    if found.is_cut:
+    if gap.is_cut:
         return None
-    place = found.topic, found.partition, found.log.earliest
+    place = gap.topic, gap.partition, gap.log.earliest
     first = read_fingerprints(settings, [place])[place]
     return None if first is None else from_millis(first.timestamp_ms)
 
 
-def _move_position(admin: AdminClient, found: OpenGap) -> None:
+def _move_position(admin: AdminClient, gap: OpenGap) -> None:
     """Move the normaliser's committed offset to the first record that Kafka still keeps.
 
     If the log was truncated, records that it reads twice are duplicates.
     """
     position = TopicPartition(
-        found.topic,
-        found.partition,
-        found.log.earliest,
-        metadata=PositionMetadata(found.log.topic_id).text,
+        gap.topic,
+        gap.partition,
+        gap.log.earliest,
+        metadata=PositionMetadata(gap.log.topic_id).text,
     )
     # The brokers refuse this while the group has a member: a running normaliser keeps its offset.
     moved = admin.alter_consumer_group_offsets(
@@ -194,19 +195,19 @@ def _normaliser_position(
     positions = {position.topic: position for position in answer}
     known = TopicIds.read(positions[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
     committed = positions[topic]
-    bookmark = PositionMetadata.read(committed.metadata) or (
+    metadata = PositionMetadata.read(committed.metadata) or (
         PositionMetadata(known) if known else None
     )
-    return max(0, committed.offset), bookmark
+    return max(0, committed.offset), metadata
 
 
 def _master_position(
     settings: Settings, session: Session, topic: str, partition: int
 ) -> tuple[int, PositionMetadata | None]:
     # The position that the ingest itself uses, with the gaps that were accepted before.
-    held = read_extent(settings.master_path)
-    until = held.until.get(topic, {}).get(partition, 0)
-    mark = held.marks.get(topic, {}).get(partition)
-    bookmark = PositionMetadata(held.topic_ids[topic], mark) if mark else None
-    wanted = skip_gaps({topic: {partition: until}}, read_gaps(session))
-    return wanted[topic][partition], bookmark
+    extent = read_extent(settings.master_path)
+    until = extent.until.get(topic, {}).get(partition, 0)
+    last = extent.fingerprints.get(topic, {}).get(partition)
+    metadata = PositionMetadata(extent.topic_ids[topic], last) if last else None
+    next_offsets = skip_gaps({topic: {partition: until}}, read_gaps(session))
+    return next_offsets[topic][partition], metadata

@@ -20,7 +20,7 @@ from tally.config.settings import Settings
 _TIMEOUT_SECONDS = 15.0
 
 # The next offset to read, or to write, by (topic, partition).
-LaneOffsets = Mapping[PartitionId, int]
+OffsetsByPartition = Mapping[PartitionId, int]
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class WaitingSeconds:
 class _ReaderPositions:
     """The end offsets of the topics, and the position of each reader."""
 
-    raw_ends: LaneOffsets
-    ends: LaneOffsets
-    normaliser: LaneOffsets
-    speed: LaneOffsets
-    master: LaneOffsets
+    raw_ends: OffsetsByPartition
+    ends: OffsetsByPartition
+    normaliser: OffsetsByPartition
+    speed: OffsetsByPartition
+    master: OffsetsByPartition
 
 
 def read_lag(settings: Settings, session: Session) -> Lag:
@@ -105,18 +105,18 @@ def _read_positions(settings: Settings, session: Session) -> _ReaderPositions:
     )
 
 
-def _positions(session: Session, table: str) -> LaneOffsets:
+def _positions(session: Session, table: str) -> OffsetsByPartition:
     rows = session.execute(f"SELECT family, partition, until FROM {table}")
     return {(row.family, row.partition): row.until for row in rows}
 
 
-def _records(reached: LaneOffsets, ends: LaneOffsets) -> int:
+def _records(reached: OffsetsByPartition, ends: OffsetsByPartition) -> int:
     # Counted in offsets, not records: transaction markers are among them.
-    return sum(ends[lane] - at for lane, at in find_unread(ends, reached).items())
+    return sum(ends[partition_id] - at for partition_id, at in find_unread(ends, reached).items())
 
 
-def _seconds(settings: Settings, reached: LaneOffsets, ends: LaneOffsets) -> float:
-    places = [(*lane, at) for lane, at in find_unread(ends, reached).items()]
+def _seconds(settings: Settings, reached: OffsetsByPartition, ends: OffsetsByPartition) -> float:
+    places = [(*partition_id, at) for partition_id, at in find_unread(ends, reached).items()]
     found = first_records(settings, places, _TIMEOUT_SECONDS).values()
     # A partition where only transaction markers follow has no first record.
     arrivals = [first.timestamp()[1] / 1000 for first in found if first is not None]

@@ -62,18 +62,18 @@ def create_topics(settings: Settings, prefix: str = "") -> None:
 
 def _create_or_update_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
     topics = loader.topics()
-    wanted = {prefix + name: topics[name]["kind"] for name in topics}
+    kinds = {prefix + name: topics[name]["kind"] for name in topics}
     present = admin.list_topics(timeout=TIMEOUT_SECONDS).topics
-    for name in wanted.keys() & present.keys():
-        _check_partitions(name, len(present[name].partitions), wanted[name], settings)
+    for name in kinds.keys() & present.keys():
+        _check_partitions(name, len(present[name].partitions), kinds[name], settings)
     # Existing topics keep their records; only their configuration is updated.
-    missing = {name: wanted[name] for name in wanted.keys() - present.keys()}
+    missing = {name: kinds[name] for name in kinds.keys() - present.keys()}
     _create(admin, missing, settings)
     _configure(
         admin,
         {
             name: topic_configuration(kind, settings)
-            for name, kind in wanted.items()
+            for name, kind in kinds.items()
             if name in present
         },
     )
@@ -154,13 +154,13 @@ def _check_known(session: Session, table: str, columns: Collection[str]) -> None
 
 
 def _check_partitions(topic: str, partitions: int, kind: str, settings: Settings) -> None:
-    wanted = partition_count(kind, settings)
-    if partitions != wanted and kind == CHRONICLE:
+    expected = partition_count(kind, settings)
+    if partitions != expected and kind == CHRONICLE:
         raise StackError(
             f"topic {topic} has {partitions} partitions, and one is wanted: its records need one"
             " order; begin again in another TALLY_HOME"
         )
-    if partitions != wanted:
+    if partitions != expected:
         raise StackError(
             f"topic {topic} has {partitions} partitions, TALLY_PARTITIONS is {settings.partitions}:"
             " a store's records would move to another partition; set"

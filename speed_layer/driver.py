@@ -21,14 +21,14 @@ from runtime.process.lock import lock_folder
 from runtime.spark.jvm_lock import lock_folder_in_jvm
 from speed_layer.input.session import Driver, StartOptions, build_streaming_session
 from speed_layer.input.source import read_ends_quickly
-from speed_layer.keeper import JVM_GONE, QueryDefinition, QuerySupervisor
 from speed_layer.progress.start_position import compute_floor
+from speed_layer.supervisor import JVM_GONE, QueryDefinition, QuerySupervisor
 from tally.config.settings import Settings
 from tally.errors import TallyError
 
 WATCH_SECONDS = 0.2
 _STUCK = "no progress while records wait; start the process again"
-# A look is one request to the brokers for each partition, a beat writes a small file.
+# A look at the topics is one request to the brokers for each partition, a beat writes a small file.
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
 # Longer than any pause between the attempts of a query, and than a task takes to change its counts.
 MAX_STUCK_BEATS = 180
@@ -38,8 +38,8 @@ log = structlog.get_logger()
 class Liveness:
     """Writes the heartbeat from the driver's own loop."""
 
-    def __init__(self, driver: Driver, keepers: Sequence[QuerySupervisor]) -> None:
-        self._driver, self._keepers = driver, keepers
+    def __init__(self, driver: Driver, supervisors: Sequence[QuerySupervisor]) -> None:
+        self._driver, self._supervisors = driver, supervisors
         self._heartbeat = Heartbeat(driver.settings.heartbeat_file)
         self._next_beat = self._next_look = 0.0
         self._is_behind = self._records_wait = True
@@ -75,7 +75,7 @@ class Liveness:
         self._next_beat = now + BEAT_SECONDS
 
     def _positions(self) -> list[TopicOffsets]:
-        return [keeper.position for keeper in self._keepers]
+        return [supervisor.position for supervisor in self._supervisors]
 
     def _look_at_topics(self) -> None:
         """Note whether any topic ends elsewhere than its query has read.
@@ -83,17 +83,21 @@ class Liveness:
         While the brokers do not answer records may wait, but no query is stuck for that.
         """
         try:
-            held = read_ends_quickly(
+            ends = read_ends_quickly(
                 self._driver.settings,
-                {topic for keeper in self._keepers for topic in keeper.definition.topics},
+                {
+                    topic
+                    for supervisor in self._supervisors
+                    for topic in supervisor.definition.topics
+                },
             )
         except KafkaException:
             self._is_behind, self._records_wait = True, False
             return
         self._is_behind = self._records_wait = any(
-            places != held[topic]
-            for keeper in self._keepers
-            for topic, places in keeper.position.items()
+            offsets != ends[topic]
+            for supervisor in self._supervisors
+            for topic, offsets in supervisor.position.items()
         )
 
 
@@ -122,64 +126,70 @@ def stage_progress(spark: SparkSession) -> list[tuple[int, ...]]:
 
 def main(
     title: str,
-    planned: Callable[[], Sequence[QueryDefinition]],
-    begin: StartOptions = StartOptions(compute_floor),
-    adapted: Callable[[Settings], Settings] = lambda own: own,
+    make_definitions: Callable[[], Sequence[QueryDefinition]],
+    start_options: StartOptions = StartOptions(compute_floor),
+    adapt_settings: Callable[[Settings], Settings] = lambda settings: settings,
 ) -> int:
     """Keep these queries running until SIGTERM or SIGINT; return the exit code
     (runtime/process/job.py).
 
-    `adapted` adapts the settings to the job.
+    `adapt_settings` adapts the settings to the job.
     """
 
     def work(stop: threading.Event) -> None:
-        queries = planned()
-        run(adapted(Settings.load()), queries, begin, stop)
+        definitions = make_definitions()
+        run(adapt_settings(Settings.load()), definitions, start_options, stop)
 
     return run_until_stopped(title, work)
 
 
 def run(
     settings: Settings,
-    planned: Sequence[QueryDefinition],
-    begin: StartOptions,
+    definitions: Sequence[QueryDefinition],
+    start_options: StartOptions,
     stop: threading.Event,
 ) -> None:
     """Run the queries until `stop` is set.
 
     Raises TallyError when a query cannot start, refuses, or fails repeatedly.
     """
-    with ExitStack() as held:
+    with ExitStack() as resources:
         # The locks come first: a second driver is refused before it has opened anything. Spark
         # itself would not notice, since on a local disk its logs are created by a rename, which two
         # drivers can win.
-        for query in planned:
-            held.enter_context(lock_folder(settings.checkpoint(query.name)))
-        session = held.enter_context(cassandra_session(settings))
-        driver = Driver(held.enter_context(_spark(settings)), session, settings, begin)
-        for query in planned:
+        for definition in definitions:
+            resources.enter_context(lock_folder(settings.checkpoint(definition.name)))
+        session = resources.enter_context(cassandra_session(settings))
+        driver = Driver(resources.enter_context(_spark(settings)), session, settings, start_options)
+        for definition in definitions:
             # The lock above ends with this Python. The JVM of a killed process lives for about 2 s,
             # and a quick restart would write beside it (seen).
-            held.enter_context(lock_folder_in_jvm(driver.spark, settings.checkpoint(query.name)))
-        keepers = [held.enter_context(_run_query(driver, query)) for query in planned]
+            resources.enter_context(
+                lock_folder_in_jvm(driver.spark, settings.checkpoint(definition.name))
+            )
+        supervisors = [
+            resources.enter_context(_run_query(driver, definition)) for definition in definitions
+        ]
         signal_ready(settings)
         log.info("ready")
-        watch(keepers, Liveness(driver, keepers), stop)
+        watch(supervisors, Liveness(driver, supervisors), stop)
 
 
-def watch(keepers: Sequence[QuerySupervisor], liveness: Liveness, stop: threading.Event) -> None:
+def watch(
+    supervisors: Sequence[QuerySupervisor], liveness: Liveness, stop: threading.Event
+) -> None:
     """Watch the queries until `stop` is set.
 
     Raises TallyError with the first query that cannot go on. Ends the process when it is stuck.
     """
     try:
         while not stop.wait(WATCH_SECONDS):
-            for keeper in keepers:
-                keeper.check()
+            for supervisor in supervisors:
+                supervisor.check()
             liveness.beat()
             if liveness.is_stuck:
                 # At once: the task that hangs would keep the session from closing, too.
-                names = ", ".join(keeper.definition.name for keeper in keepers)
+                names = ", ".join(supervisor.definition.name for supervisor in supervisors)
                 exit_failed(f"query {names}", _STUCK)
         # The queries have ended with the JVM and cannot be restarted here: a new process has a new
         # JVM.
@@ -190,14 +200,14 @@ def watch(keepers: Sequence[QuerySupervisor], liveness: Liveness, stop: threadin
 
 
 @contextmanager
-def _run_query(driver: Driver, planned: QueryDefinition) -> Iterator[QuerySupervisor]:
-    keeper = QuerySupervisor(driver, planned)
+def _run_query(driver: Driver, definition: QueryDefinition) -> Iterator[QuerySupervisor]:
+    supervisor = QuerySupervisor(driver, definition)
     try:
         # Inside the try: a start that fails late, without Cassandra, may have left a running query.
-        keeper.start()
-        yield keeper
+        supervisor.start()
+        yield supervisor
     finally:
-        keeper.stop()
+        supervisor.stop()
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from runtime.registry.visit_rules import load_families
 from speed_layer import driver
 from speed_layer.input.session import FindFloor, StartOptions
 from speed_layer.input.source import ReadStream, read_canonical_stream
-from speed_layer.keeper import QueryDefinition
 from speed_layer.progress.start_position import compute_floor
 from speed_layer.state.sink import MakeSink, RowSink
+from speed_layer.supervisor import QueryDefinition
 from speed_layer.views import QUERY, start_views
 from tally.config.settings import Settings
 from tally.errors import BadSettings
@@ -42,8 +42,8 @@ def main(
     given = partial(parse_starting_offsets, parser.parse_args(argv).starting_offsets)
     # Faults are injected by arguments and not by settings: none can be switched on in production
     # (tests/controls).
-    begin = StartOptions(find_floor, given, read)
-    return driver.main("speed layer", lambda: [define_views_query(sink)], begin)
+    start_options = StartOptions(find_floor, given, read)
+    return driver.main("speed layer", lambda: [define_views_query(sink)], start_options)
 
 
 def parse_starting_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
@@ -84,8 +84,8 @@ def define_views_query(sink: MakeSink = RowSink) -> QueryDefinition:
         QUERY,
         tuple(family.topic for family in families),
         families,
-        lambda own, records, begins: start_views(
-            records, families, begins.floors, own.settings, sink
+        lambda context, records, start_position: start_views(
+            records, families, start_position.floors, context.settings, sink
         ),
         # Any bound gives the same rows, since lateness is decided within each partition (ADR 005).
         # This one keeps the heap small: 5 million waiting receipts go through 1 GB.

@@ -133,26 +133,29 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     """Start the query.
 
     In:  canonical records of a stream.
-    Out: nothing but the acks in each micro-batch's report: its Spark sink stores no row.
+    Out: nothing but the partition reports in Spark's report of each micro-batch: its Spark sink
+         stores no row.
     """
-    acked = partition_reports.observe_reports(write_receipts(parse_receipts(records), settings))
-    query = acked.writeStream.queryName(QUERY).format("noop")
+    reports = partition_reports.observe_reports(write_receipts(parse_receipts(records), settings))
+    query = reports.writeStream.queryName(QUERY).format("noop")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
 def write_receipts(rows: DataFrame, settings: Settings) -> DataFrame:
-    """The acks of the receipts, which the executors write to Cassandra while the frame is read.
+    """Write the receipts to Cassandra, and return the partition reports.
+
+    The executors write while the frame is read.
 
     In:  parse_receipts().
-    Out: partition_reports.SCHEMA; all rows of an acked partition are acknowledged by Cassandra.
+    Out: partition_reports.SCHEMA; all rows of a reported partition are acknowledged by Cassandra.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sink = ReceiptSink(worker_session(settings))
         tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
         yield partition_reports.to_record_batch(
-            [ack for table in tables for ack in sink.write(table)]
+            [report for table in tables for report in sink.write(table)]
         )
 
     return rows.mapInArrow(write, partition_reports.SCHEMA)
@@ -166,21 +169,21 @@ class ReceiptSink:
         self._insert = binder(_prepare_insert(session))
 
     def write(self, rows: pa.Table) -> Iterator[PartitionReport]:
-        """Write the rows that can be kept, then yield an ack for each partition."""
+        """Write the rows that can be kept, then yield a report for each partition."""
         # The others are counted below as unreadable and skipped: no record may stop a layer.
         countable = rows.filter(rows["is_kept"]).select(COLUMNS)
         # The sort puts rows of one Cassandra partition next to each other.
         ordered = countable.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
         write_groups(self._session, ([self._bind(row)] for row in to_rows(ordered)))
         for partition in pc.unique(rows["partition"]).to_pylist():
-            own = rows.filter(pc.equal(rows["partition"], partition))
-            count = pc.sum(own["is_kept"]).as_py()
+            of_partition = rows.filter(pc.equal(rows["partition"], partition))
+            count = pc.sum(of_partition["is_kept"]).as_py()
             yield PartitionReport(
-                own["topic"][0].as_py(),
+                of_partition["topic"][0].as_py(),
                 partition,
                 count,
-                *last_read(own),
-                unreadable=own.num_rows - count,
+                *last_read(of_partition),
+                unreadable=of_partition.num_rows - count,
             )
 
     def _bind(self, row: ReceiptRow) -> BoundStatement:

@@ -8,8 +8,8 @@ import sys
 from runtime.process.priority import lower_process_priority
 from runtime.registry.sources import SALES
 from speed_layer import driver
-from speed_layer.keeper import QueryDefinition
 from speed_layer.receipts import QUERY, start_receipts
+from speed_layer.supervisor import QueryDefinition
 from tally.config.settings import Settings
 
 # The job keeps no state, and a micro-batch of so many records fits into this heap.
@@ -18,7 +18,7 @@ RECEIPTS_QUERY = QueryDefinition(
     QUERY,
     (SALES.topic,),
     (),
-    lambda own, records, begins: start_receipts(records, own.settings),
+    lambda context, records, start_position: start_receipts(records, context.settings),
     # Any bound gives the same rows: there is no state, and the lower offset of two writes wins.
     lambda settings: MAX_RECORDS,
 )
@@ -27,7 +27,7 @@ RECEIPTS_QUERY = QueryDefinition(
 def main() -> int:
     """Run the job and return its exit code (runtime/process/job.py)."""
     lower_process_priority()
-    return driver.main("receipts", lambda: [RECEIPTS_QUERY], adapted=with_own_heap)
+    return driver.main("receipts", lambda: [RECEIPTS_QUERY], adapt_settings=with_own_heap)
 
 
 def with_own_heap(settings: Settings) -> Settings:

@@ -37,20 +37,21 @@ def start_views(
 
     In:  records: canonical ones of a stream, of the families' topics; floors: first window that may
          be written, by family.
-    Out: nothing but the acks in each micro-batch's report: the operator writes the rows.
+    Out: nothing but the partition reports in Spark's report of each micro-batch: the operator
+         writes the rows.
     """
     operator = WindowOperator(families, settings, sink)
     # With many partitions, a task for each that has records would cost more than its work.
-    few = records.coalesce(settings.shuffle_partitions)
+    coalesced = records.coalesce(settings.shuffle_partitions)
     # Keyed by partition and not by store or window: a store's records lie in one partition, in one
     # order, and that order decides lateness.
-    keyed = pack_records(operator_input(few, families, floors)).groupBy("topic", "partition")
+    keyed = pack_records(operator_input(coalesced, families, floors)).groupBy("topic", "partition")
     # No timers: a later record of its partition closes a window, never a clock.
     written = keyed.transformWithStateInPandas(
         operator, partition_reports.SCHEMA, outputMode="Update", timeMode="None"
     )
-    # The operator has written everything when its acks are read, and the acks are in the report:
-    # Spark's sink has nothing to store.
+    # The operator has written everything when its reports are read, and they are in Spark's report
+    # of the micro-batch: Spark's sink has nothing to store.
     query = (
         partition_reports.observe_reports(written)
         .writeStream.queryName(QUERY)

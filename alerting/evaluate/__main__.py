@@ -6,24 +6,21 @@ Started by `python -m alerting.evaluate`.
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from threading import Event, Thread
+from threading import Event
 from typing import NamedTuple
 
 from alerting.evaluate.step import INPUTS, Evaluator
 from alerting.rules.store.topic import TOPIC as RULES
 from alerting.rules.store.topic import RuleReader
 from alerting.watermark.ticker import Ticker
-from runtime.process.heartbeat import Heartbeat
-from runtime.process.job import NotifyingEvent, run_until_stopped, signal_ready
-from runtime.process.watchdog import Watchdog
-from runtime.processor.build import ProcessorJob, build_processor
+from runtime.process.job import run_until_stopped
+from runtime.processor.build import BackgroundLoop, ProcessorJob, build_processor
 from runtime.processor.commit.failpoints import Failpoints
 from runtime.processor.loop import Processor
-from runtime.processor.rivals import classify_fencing
+from runtime.processor.service import run_processor
 from serving.metrics import catalogue
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
-from tally.errors import ProducerFenced
 
 GROUP = "evaluator"
 
@@ -43,17 +40,15 @@ def main(moments: Failpoints = Failpoints(), parts: EvaluatorParts = EvaluatorPa
     """
 
     def work(stopped: Event) -> None:
-        settings = Settings.load()
-        run(settings, moments, stopped, NotifyingEvent(lambda: signal_ready(settings)), parts)
+        run(Settings.load(), moments, stopped, parts)
 
-    return run_until_stopped("evaluator", work)
+    return run_until_stopped(GROUP, work)
 
 
 def run(
     settings: Settings,
     moments: Failpoints,
     stopped: Event,
-    ready: Event,
     parts: EvaluatorParts = EvaluatorParts(),
 ) -> None:
     """Judge the views and write ticks until stopped.
@@ -67,21 +62,16 @@ def run(
     step = parts.step(settings, views, RuleReader(settings))
     # Records that these topics have lost do no harm: the views and later ticks say the same.
     job = ProcessorJob(
-        GROUP, INPUTS, step, slot=settings.evaluator_slot, anchor=RULES, hint_topics=INPUTS
+        GROUP,
+        INPUTS,
+        step,
+        slot=settings.evaluator_slot,
+        anchor=RULES,
+        hint_topics=INPUTS,
+        background=(BackgroundLoop("ticker", Ticker(settings).run),),
     )
-    processor = parts.build(settings, job, moments)
-    # A daemon thread: the ticker may wait for the brokers, and the process must not wait for it.
-    tick = Ticker(settings).run
-    Thread(target=tick, args=(stopped,), name="ticker", daemon=True).start()
-    heartbeat = Heartbeat(settings.heartbeat_file)
-    Watchdog("evaluator", heartbeat).start(stopped)
-    try:
-        with closing(views), closing(step), closing(processor):
-            processor.run(stopped, ready, moments, heartbeat)
-    # Brokers end a transaction that took too long with the same error. That alone is no reason
-    # to stay down.
-    except ProducerFenced as error:
-        raise classify_fencing(settings, job, error) from error
+    with closing(views), closing(step):
+        run_processor(settings, job, moments, stopped, parts.build)
 
 
 if __name__ == "__main__":

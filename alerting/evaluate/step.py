@@ -77,7 +77,7 @@ class Evaluator(Step):
         return self._pending_partitions
 
     def process(self, record: Input) -> Sequence[Output]:
-        """Note what the record says, and return no output: the next tick() judges it."""
+        """Note what the record says, and return no output: the next before_commit() judges it."""
         memory = self._memories.get(record.partition)
         if memory is None:
             memory = self._memories[record.partition] = PartitionMemory(record.partition)
@@ -101,7 +101,7 @@ class Evaluator(Step):
         self._pending_partitions, self._passes = set(), {}
         self._stores = ActiveStores(self._views, self._settings.partitions)
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         """Judge the news; the alerts to publish and the changed records of the state.
 
         Raises RetryLater when rules or views cannot be read; no alert is raised or cleared then.

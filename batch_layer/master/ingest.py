@@ -21,15 +21,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from batch_layer.master.positions import (
     MasterExtent,
     newest_snapshot,
+    read_bounds_by_topic,
     read_extent,
-    read_retained_offsets,
     refuse_other_log,
     starting_offsets,
 )
 from batch_layer.master.progress import (
     IngestWatch,
     RunningQuery,
-    last_marks,
+    last_fingerprints,
     read_days,
     upsert_days,
     upsert_position,
@@ -112,20 +112,20 @@ def start_ingest(
     """
     topics = [family.topic for family in FAMILIES.values()]
     create_table(spark, settings.master_path)
-    held, ids = read_extent(settings.master_path), read_topic_ids(settings, topics)
-    # Marks are read before offsets: a record deleted between the two is then known to be gone.
-    marks, retained = (
-        read_fingerprints(settings, held.last_record_places()),
-        read_retained_offsets(settings, topics),
+    extent, ids = read_extent(settings.master_path), read_topic_ids(settings, topics)
+    # Fingerprints are read first: a record deleted between the two reads is then known to be gone.
+    fingerprints, retained = (
+        read_fingerprints(settings, extent.last_record_places()),
+        read_bounds_by_topic(settings, topics),
     )
     gaps = read_gaps(session, topics)
-    wanted = skip_gaps(held.until, gaps)
+    next_offsets = skip_gaps(extent.until, gaps)
     # The start follows from the table and never from the checkpoint's batch numbers: an older
     # checkpoint, restored with larger micro-batches, lost 20 of 65 records without an error (seen).
-    starting = starting_offsets(MasterExtent(held.topic_ids, wanted), ids, retained)
-    refuse_other_log(held, retained, marks)
-    if wanted != held.until:
-        _set_aside_old_checkpoint(settings.checkpoint(QUERY), wanted)
+    starting = starting_offsets(MasterExtent(extent.topic_ids, next_offsets), ids, retained)
+    refuse_other_log(extent, retained, fingerprints)
+    if next_offsets != extent.until:
+        _set_aside_old_checkpoint(settings.checkpoint(QUERY), next_offsets)
     ingest = Ingest(spark, session, settings, ids, gaps, IngestState(starting))
     # Without this, an ingest that is restarted behind a transaction's marker would seem to lag
     # until the next record arrives.
@@ -144,15 +144,15 @@ def _read_positions(ingest: Ingest, starting: TopicOffsets) -> TopicOffsets:
     """
     before = read_committed_position(ingest.settings.checkpoint(QUERY)) or {}
 
-    def resume_offset(topic: str, partition: int, wanted: int) -> int:
+    def resume_offset(topic: str, partition: int, start: int) -> int:
         offset = before.get(topic, {}).get(partition, 0)
-        span = wanted, offset
-        is_read = offset > wanted and not _count_committed(ingest, topic, partition, span)
-        return offset if is_read else wanted
+        span = start, offset
+        is_read = offset > start and not _count_committed(ingest, topic, partition, span)
+        return offset if is_read else start
 
     return {
-        topic: {number: resume_offset(topic, number, wanted) for number, wanted in spans.items()}
-        for topic, spans in starting.items()
+        topic: {number: resume_offset(topic, number, start) for number, start in offsets.items()}
+        for topic, offsets in starting.items()
     }
 
 
@@ -166,7 +166,7 @@ def _query(ingest: Ingest, starting: TopicOffsets, options: Mapping[str, str]) -
     return writer.trigger(processingTime=f"{settings.ingest_trigger_seconds} seconds").start()
 
 
-def _set_aside_old_checkpoint(checkpoint: Path, wanted: TopicOffsets) -> None:
+def _set_aside_old_checkpoint(checkpoint: Path, next_offsets: TopicOffsets) -> None:
     """Move a checkpoint from before a gap aside.
 
     It would request records that are gone, and each append starts where the table ends.
@@ -174,8 +174,8 @@ def _set_aside_old_checkpoint(checkpoint: Path, wanted: TopicOffsets) -> None:
     done = read_committed_position(checkpoint) or {}
     is_before = any(
         done.get(topic, {}).get(number, 0) < offset
-        for topic, spans in wanted.items()
-        for number, offset in spans.items()
+        for topic, offsets in next_offsets.items()
+        for number, offset in offsets.items()
     )
     if is_before and checkpoint.exists():
         checkpoint.rename(checkpoint.with_name(f"{checkpoint.name}-before-gap-{int(time.time())}"))
@@ -201,14 +201,14 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     """
     # The offsets held and their version are read together: another ingester may append after this.
     snapshot = newest_snapshot(ingest.settings.master_path)
-    held = snapshot.extent
+    extent = snapshot.extent
     checkpoint = ingest.settings.checkpoint(QUERY)
     # The planned offsets, not those of a new query: the table may have been lost since this began.
     start, end = read_planned_start(checkpoint, number), read_planned_end(checkpoint, number)
-    _refuse_missing_records(ingest, skip_gaps(held.until, ingest.gaps), start)
+    _refuse_missing_records(ingest, skip_gaps(extent.until, ingest.gaps), start)
     # The frame is persisted: two actions read it, and each would read Kafka again.
     fresh = master_records(
-        batch.where(reduce(Column.__or__, list(_new_record_conditions(held.until, end))))
+        batch.where(reduce(Column.__or__, list(_new_record_conditions(extent.until, end))))
     ).persist()
     try:
         days = read_days(fresh)
@@ -216,10 +216,10 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
         # clean with records that no generation has.
         upsert_days(ingest.session, days)
         if days:
-            marks = {
+            fingerprints = {
                 topic: {
-                    **held.marks.get(topic, {}),
-                    **last_marks(days).get(topic, {}),
+                    **extent.fingerprints.get(topic, {}),
+                    **last_fingerprints(days).get(topic, {}),
                 }
                 for topic in end
             }
@@ -227,7 +227,7 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
                 fresh,
                 ingest.settings.master_path,
                 snapshot,
-                MasterExtent(ingest.ids, _furthest_offsets(held.until, end), marks),
+                MasterExtent(ingest.ids, _furthest_offsets(extent.until, end), fingerprints),
             )
         # The position comes last: a reader of it finds all records below it in the table.
         upsert_position(ingest.session, end)
@@ -242,12 +242,12 @@ def _refuse_missing_records(ingest: Ingest, until: TopicOffsets, start: TopicOff
     """Raise DataLoss if a committed record lies between the table's end and the batch's start."""
     for topic, offsets in start.items():
         for partition, offset in offsets.items():
-            wanted = until.get(topic, {}).get(partition, 0)
+            end = until.get(topic, {}).get(partition, 0)
             # Offsets alone do not decide: markers and aborted records may lie between the two.
-            if offset > wanted and _count_committed(ingest, topic, partition, (wanted, offset)):
+            if offset > end and _count_committed(ingest, topic, partition, (end, offset)):
                 raise DataLoss(
                     f"topic {topic} partition {partition}: the checkpoint goes on at offset"
-                    f" {offset}, the master dataset ends at {wanted}; move the folder"
+                    f" {offset}, the master dataset ends at {end}; move the folder"
                     f" {ingest.settings.checkpoint(QUERY)} away,"
                     " the ingest then goes on where the table ends"
                 )

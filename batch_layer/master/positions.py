@@ -24,7 +24,7 @@ _BEGIN_NEW_MASTER = (
     "its offsets would repeat those of the master dataset;"
     " begin a new master dataset in another TALLY_HOME"
 )
-Marks = Mapping[str, Mapping[int, RecordFingerprint]]
+FingerprintsByTopic = Mapping[str, Mapping[int, RecordFingerprint]]
 BoundsByTopic = Mapping[str, Mapping[int, Bounds]]
 
 
@@ -32,27 +32,31 @@ BoundsByTopic = Mapping[str, Mapping[int, Bounds]]
 class MasterExtent:
     """The extent of the master dataset.
 
-    Each topic has its id; each partition has the first offset that is not held, and the mark of
-    the last record.
+    Each topic has its id; each partition has the first offset that is not held, and the fingerprint
+    of the last record.
     """
 
     topic_ids: Mapping[str, str]
     until: TopicOffsets
-    marks: Marks = field(default_factory=dict)
+    fingerprints: FingerprintsByTopic = field(default_factory=dict)
 
     def to_metadata(self) -> str:
         """The text that goes into the Delta commit (userMetadata)."""
         # It is in the commit of the records themselves: no crash can leave one without the other.
         return msgspec.json.encode(
-            {"topic_ids": self.topic_ids, "until": self.until, "marks": self.marks}
+            {"topic_ids": self.topic_ids, "until": self.until, "marks": self.fingerprints}
         ).decode()
+
+    def last_fingerprints(self) -> Iterator[tuple[str, int, RecordFingerprint]]:
+        """The topic, partition and fingerprint of each partition's last record."""
+        for topic, fingerprints in self.fingerprints.items():
+            yield from ((topic, number, last) for number, last in fingerprints.items())
 
     def last_record_places(self) -> list[RecordPlace]:
         """The place in Kafka (topic, partition, offset) of each partition's last record."""
         return [
-            (topic, number, mark.offset)
-            for topic, marks in self.marks.items()
-            for number, mark in marks.items()
+            (topic, number, fingerprint.offset)
+            for topic, number, fingerprint in self.last_fingerprints()
         ]
 
 
@@ -71,11 +75,11 @@ def newest_snapshot(path: Path) -> Snapshot:
     """The table as it is now."""
     while True:
         version = DeltaTable(str(path)).version()
-        held = read_extent(path, version)
+        extent = read_extent(path, version)
         # delta-rs numbers a history from the version that it finds last: after a commit between
         # the two reads the version numbers would be wrong.
         if DeltaTable(str(path)).version() == version:
-            return Snapshot(version, held)
+            return Snapshot(version, extent)
 
 
 def read_extent(path: Path, version: int | None = None) -> MasterExtent:
@@ -88,12 +92,12 @@ def read_extent(path: Path, version: int | None = None) -> MasterExtent:
     # The table is opened at its newest version: at an older one delta-rs numbers the commits of
     # the history wrongly.
     table = DeltaTable(str(path))
-    wanted = table.version() if version is None else version
+    newest = table.version() if version is None else version
     # The newest commit nearly always has the note, so the search widens step by step.
     for limit in (1, 100, None):
         for commit in table.history(limit):
             note = commit.get("userMetadata")
-            if note and commit["version"] <= wanted:
+            if note and commit["version"] <= newest:
                 return parse_extent(note)
     return EMPTY_EXTENT
 
@@ -101,13 +105,13 @@ def read_extent(path: Path, version: int | None = None) -> MasterExtent:
 def parse_extent(note: str) -> MasterExtent:
     """The extent stated by a Delta commit's note (MasterExtent.to_metadata())."""
     content = json.loads(note)
-    marks = msgspec.convert(
+    fingerprints = msgspec.convert(
         content.get("marks", {}), dict[str, dict[int, RecordFingerprint]], strict=False
     )
-    return MasterExtent(content["topic_ids"], parse_offsets(content["until"]), marks)
+    return MasterExtent(content["topic_ids"], parse_offsets(content["until"]), fingerprints)
 
 
-def read_retained_offsets(
+def read_bounds_by_topic(
     settings: Settings, topics: Iterable[str], isolation: str = "read_committed"
 ) -> dict[str, dict[int, Bounds]]:
     """The first offset that Kafka still keeps and the last stable one, by topic and partition.
@@ -127,7 +131,7 @@ def stable_ends(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
 
 
 def starting_offsets(
-    held: MasterExtent, ids: Mapping[str, str], retained: BoundsByTopic
+    extent: MasterExtent, ids: Mapping[str, str], retained: BoundsByTopic
 ) -> dict[str, dict[int, int]]:
     """The offset to append next, by topic and partition; 0 where nothing is held.
 
@@ -138,30 +142,30 @@ def starting_offsets(
     for topic, partitions in retained.items():
         # A re-created topic begins at 0 again and may have grown beyond the old end: only its id
         # shows the difference.
-        if held.topic_ids.get(topic, ids[topic]) != ids[topic]:
+        if extent.topic_ids.get(topic, ids[topic]) != ids[topic]:
             raise DataLoss(f"topic {topic} was deleted and created again: {_BEGIN_NEW_MASTER}")
         starting[topic] = {}
         for number, (earliest, end) in partitions.items():
             # 0 where nothing is held, and not the first offset kept: that would silently skip
             # records that retention has deleted.
-            wanted = held.until.get(topic, {}).get(number, 0)
-            if not earliest <= wanted <= end:
+            offset = extent.until.get(topic, {}).get(number, 0)
+            if not earliest <= offset <= end:
                 way_out = (
                     f"`tally gaps accept {topic} {number}` notes that for good"
-                    if wanted < earliest
+                    if offset < earliest
                     else _BEGIN_NEW_MASTER
                 )
                 raise DataLoss(
                     f"topic {topic} partition {number}: the master dataset goes on at offset"
-                    f" {wanted}, Kafka keeps {earliest} to {end}; records are missing, restore them"
+                    f" {offset}, Kafka keeps {earliest} to {end}; records are missing, restore them"
                     f" from a backup of the topic or of the master dataset; {way_out}"
                 )
-            starting[topic][number] = wanted
+            starting[topic][number] = offset
     return starting
 
 
 def refuse_other_log(
-    held: MasterExtent,
+    extent: MasterExtent,
     retained: BoundsByTopic,
     found: Mapping[RecordPlace, RecordFingerprint | None],
 ) -> None:
@@ -172,16 +176,12 @@ def refuse_other_log(
     """
     # A single broker acknowledges before its disk has the record; the offsets of records lost in
     # a power failure are assigned again.
-    for topic, number, mark in _all_marks(held):
+    for topic, number, last in extent.last_fingerprints():
         earliest, _ = retained[topic][number]
-        if mark.offset >= earliest and found[topic, number, mark.offset] != mark:
+        place = topic, number, last.offset
+        if last.offset >= earliest and found[place] != last:
             raise DataLoss(
-                f"topic {topic} partition {number}: the record at offset {mark.offset} is not the"
+                f"topic {topic} partition {number}: the record at offset {last.offset} is not the"
                 " one that the master dataset holds,"
                 f" the log was cut and has grown again: {_BEGIN_NEW_MASTER}"
             )
-
-
-def _all_marks(held: MasterExtent) -> Iterator[tuple[str, int, RecordFingerprint]]:
-    for topic, marks in held.marks.items():
-        yield from ((topic, number, mark) for number, mark in marks.items())

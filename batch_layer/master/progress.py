@@ -59,15 +59,15 @@ def read_days(records: DataFrame) -> list[Row]:
     return records.groupBy("source", "event_date", "partition").agg(*counts).collect()
 
 
-def last_marks(days: Iterable[Row]) -> dict[str, dict[int, RecordFingerprint]]:
-    """The mark of the last record (by offset) in read_days(), by source and partition."""
-    marks: dict[str, dict[int, RecordFingerprint]] = {}
+def last_fingerprints(days: Iterable[Row]) -> dict[str, dict[int, RecordFingerprint]]:
+    """The fingerprint of the last record (by offset) in read_days(), by source and partition."""
+    fingerprints: dict[str, dict[int, RecordFingerprint]] = {}
     # A partition has a row for each day with records: the row that reaches furthest overwrites
     # the others.
     for day in sorted(days, key=lambda day: day["until"]):
         last = RecordFingerprint(**day["last"].asDict())
-        marks.setdefault(day["source"], {})[day["partition"]] = last
-    return marks
+        fingerprints.setdefault(day["source"], {})[day["partition"]] = last
+    return fingerprints
 
 
 def upsert_days(session: Session, days: Iterable[Row]) -> None:

@@ -98,14 +98,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     def work() -> None:
         settings = _with_first_compiler(Settings.load())
         if days is None:
-            wanted = RebuildRequest("full" if given.full else "dirty")
+            request = RebuildRequest("full" if given.full else "dirty")
         else:
-            wanted = _to_request(*days, given.store, settings)
+            request = _to_request(*days, given.store, settings)
         known = load_families(settings)
         families = [known[given.family]] if given.family else [*known.values()]
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
-            job = RebuildJob(spark, session, settings, wanted, given.dry_run, families)
+            job = RebuildJob(spark, session, settings, request, given.dry_run, families)
             with _translate_executor_errors():
                 report = rebuild(job)
         print(

@@ -91,7 +91,7 @@ def check_file(file: Path, form: str | None, rules: Rules) -> Iterator[CheckedMe
 
 
 def sum_parts(messages: Sequence[CheckedMessage]) -> dict[str, int]:
-    """What all messages add together, by part in its unit; copies of an event count once."""
+    """What all messages add together, by part in its unit; duplicates of an event count once."""
     first = {message.event_id: message for message in reversed(messages) if message.event_id}
     totals: Counter[str] = Counter()
     for message in first.values():

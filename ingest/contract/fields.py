@@ -70,8 +70,8 @@ def event_instant(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
 def instant(value: Any, at: str) -> datetime:
     """An RFC 3339 instant, in UTC. Raises RejectedEvent: wrong_type, timestamp_…"""
     if type(value) is not str:
-        wanted = "an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted"
-        raise RejectedEvent("wrong_type", at, f"{at}: {wanted}")
+        problem = "an RFC 3339 text like 2017-09-19T22:48:03+00:00 is wanted"
+        raise RejectedEvent("wrong_type", at, f"{at}: {problem}")
     try:
         return parse_instant(value, at)
     except BadInstant as error:

@@ -181,10 +181,10 @@ def read_safely(read: Callable[[], _Read]) -> _Read:
         raise InternalReadError(error) from error
 
 
-def read_event(
+def guard_event(
     messages: Iterable[bytes | SkippedPart | UnreadablePart], part: Any, serial: object = None
 ) -> Iterator[bytes | SkippedPart | UnreadablePart]:
-    """The messages of one event; if reading it fails, one message that stands for the part."""
+    """Yield the messages of one event, or if reading it fails, one that stands for the part."""
     try:
         found = read_safely(lambda: list(messages))
     except InternalReadError as error:
@@ -192,16 +192,16 @@ def read_event(
     yield from found
 
 
-def read_parts(
+def collect_parts(
     parts: Iterable[bytes | SkippedPart | UnreadablePart], budget: WorkBudget
 ) -> Iterator[bytes | SkippedPart]:
-    """The messages of a body's parts, in their order, including those that cannot be read.
+    """Yield the messages of a body's parts, in their order, including those that cannot be read.
 
     Raises RejectedEvent, that of the first part, if no part can be read; BodyTooLarge.
     """
     refusal: RejectedEvent | None = None
-    held: list[bytes | SkippedPart] = []
-    held_bytes = 0
+    unsent: list[bytes | SkippedPart] = []
+    unsent_bytes = 0
     is_read = False
     for part in parts:
         if not isinstance(part, UnreadablePart):
@@ -210,14 +210,14 @@ def read_parts(
             refusal = refusal or part.error
         content = part.placeholder if isinstance(part, UnreadablePart) else part
         if is_read:
-            yield from held
-            held.clear()
+            yield from unsent
+            unsent.clear()
             yield content
         else:
-            held.append(content)
-            held_bytes += len(content) if isinstance(content, bytes) else 0
-            budget.check_bytes(held_bytes)
-            if len(held) > MAX_EVENTS:
+            unsent.append(content)
+            unsent_bytes += len(content) if isinstance(content, bytes) else 0
+            budget.check_bytes(unsent_bytes)
+            if len(unsent) > MAX_EVENTS:
                 break
     if refusal is not None and not is_read:
         raise refusal

@@ -50,8 +50,8 @@ def run(settings: Settings) -> None:
         lambda waiting: bounds.refusal_reason(waiting, async_producer.mean_message_bytes()),
     )
     watch.start()
-    reach = [async_producer.reaches_brokers, lambda: watch.kafka_state()[0]]
-    cut_off = BrokerConnectivity(reach, lambda: brokers_answer(settings))
+    client_probes = [async_producer.reaches_brokers, lambda: watch.kafka_state()[0]]
+    cut_off = BrokerConnectivity(client_probes, lambda: brokers_answer(settings))
     ended = Event()
     # A daemon thread: it may wait for absent brokers, and the process must not wait for it to end.
     cut_off_thread = Thread(target=cut_off.run, args=(ended,), name="cut-off", daemon=True)

@@ -66,13 +66,13 @@ class Backlog:
 
     def measure(self) -> WaitingMessages:
         """Return what waits now. Raises KafkaException."""
-        unread = {lane: (first, end) for lane, first, end in self._unread_offsets()}
+        unread = {partition_id: (first, end) for partition_id, first, end in self._unread_offsets()}
         self._note_arrivals(unread)
         # Where an entry is missing the broker did not answer in time; the next look asks again.
         oldest = [
-            self._arrival_bounds[lane][1]
-            for lane, (first, end) in unread.items()
-            if first < end and lane in self._arrival_bounds
+            self._arrival_bounds[partition_id][1]
+            for partition_id, (first, end) in unread.items()
+            if first < end and partition_id in self._arrival_bounds
         ]
         return WaitingMessages(
             sum(end - first for first, end in unread.values()), min(oldest, default=None)
@@ -83,50 +83,56 @@ class Backlog:
         self._consumer.close()
 
     def _unread_offsets(self) -> Iterator[tuple[PartitionId, int, int]]:
-        lanes = [
+        partition_ids = [
             (topic, number)
             for topic in self._topics
             for number in partition_numbers(self._consumer, topic, _REQUEST_SECONDS)
         ]
-        for done in read_committed_positions(self._consumer, lanes, _REQUEST_SECONDS):
-            lane = done.topic, done.partition
-            low, end = read_partition_bounds(self._consumer, lane, _REQUEST_SECONDS)
-            yield lane, min(max(done.offset, low), end), end
+        for done in read_committed_positions(self._consumer, partition_ids, _REQUEST_SECONDS):
+            partition_id = done.topic, done.partition
+            low, end = read_partition_bounds(self._consumer, partition_id, _REQUEST_SECONDS)
+            yield partition_id, min(max(done.offset, low), end), end
 
     def _note_arrivals(self, unread: dict[PartitionId, tuple[int, int]]) -> None:
         now = time.time()
-        wanted = {
-            lane: first
-            for lane, (first, end) in unread.items()
-            if first < end and self._is_bound_stale(lane, first, now)
+        stale = {
+            partition_id: first
+            for partition_id, (first, end) in unread.items()
+            if first < end and self._is_bound_stale(partition_id, first, now)
         }
-        for lane, (first, end) in unread.items():
+        for partition_id, (first, end) in unread.items():
             if first == end:
-                self._arrival_bounds[lane] = (first, now)
-        if wanted:
-            self._read_arrivals(wanted)
+                self._arrival_bounds[partition_id] = (first, now)
+        if stale:
+            self._read_arrivals(stale)
 
-    def _is_bound_stale(self, lane: PartitionId, first: int, now: float) -> bool:
+    def _is_bound_stale(self, partition_id: PartitionId, first: int, now: float) -> bool:
         """Whether the known bound of the arrival time is too old to be useful.
 
         A bound holds for later offsets too, because they arrived later.
         """
-        offset, at = self._arrival_bounds.get(lane, (-1, 0.0))
+        offset, at = self._arrival_bounds.get(partition_id, (-1, 0.0))
         return offset != first and now - at > self._bound_max_age_seconds
 
-    def _read_arrivals(self, wanted: dict[PartitionId, int]) -> None:
+    def _read_arrivals(self, first_offsets: dict[PartitionId, int]) -> None:
         self._consumer.assign(
-            [TopicPartition(topic, number, first) for (topic, number), first in wanted.items()]
+            [
+                TopicPartition(topic, number, first)
+                for (topic, number), first in first_offsets.items()
+            ]
         )
-        missing, deadline = set(wanted), time.monotonic() + _FETCH_SECONDS
+        missing, deadline = set(first_offsets), time.monotonic() + _FETCH_SECONDS
         while missing and time.monotonic() < deadline:
             message = self._consumer.poll(_FETCH_SECONDS / 10)
             if message is None or message.error() is not None or message.offset() is None:
                 continue
-            lane = (str(message.topic()), int(message.partition() or 0))
-            if lane in missing:
-                missing.discard(lane)
-                self._arrival_bounds[lane] = (wanted[lane], message.timestamp()[1] / 1000)
+            partition_id = (str(message.topic()), int(message.partition() or 0))
+            if partition_id in missing:
+                missing.discard(partition_id)
+                self._arrival_bounds[partition_id] = (
+                    first_offsets[partition_id],
+                    message.timestamp()[1] / 1000,
+                )
         self._consumer.unassign()
 
 

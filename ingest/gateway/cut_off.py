@@ -16,9 +16,9 @@ class BrokerConnectivity:
     """Asks each Kafka client of the process whether it reaches a broker."""
 
     def __init__(
-        self, reach: Sequence[Callable[[], bool]], brokers_answer: Callable[[], bool]
+        self, client_probes: Sequence[Callable[[], bool]], brokers_answer: Callable[[], bool]
     ) -> None:
-        self._client_probes, self._brokers_answer = reach, brokers_answer
+        self._client_probes, self._brokers_answer = client_probes, brokers_answer
         self._failed_checks = 0
 
     @property

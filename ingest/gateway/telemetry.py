@@ -36,9 +36,9 @@ class LoopLag:
         """Measure until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            wanted = loop.time() + _EVERY_SECONDS
+            due = loop.time() + _EVERY_SECONDS
             await asyncio.sleep(_EVERY_SECONDS)
-            self.add(max(0.0, loop.time() - wanted))
+            self.add(max(0.0, loop.time() - due))
 
     def add(self, seconds: float) -> None:
         """Add one measurement, in seconds."""

@@ -24,7 +24,7 @@ from tally.time.day_clock import DayClock
 from tally.time.instants import format_utc
 from tally.time.key_periods import DatedPeriod
 
-FIRST_EPOCH = "0"
+FIRST_NUMBERING_EPOCH = "0"
 # How many characters of a local date name the run of receipt numbers.
 _DATE_CHARACTERS = {"daily": 10, "yearly": 4}
 
@@ -36,7 +36,7 @@ class Numbering:
     rule: str
     clock: DayClock
 
-    def epoch_at(self, happened_at: datetime) -> str:
+    def numbering_epoch_at(self, happened_at: datetime) -> str:
         """The local day, or its year, that names the run of numbers of a receipt."""
         try:
             day = self.clock.day(happened_at)
@@ -117,7 +117,7 @@ class Rules:
     def numbering_epoch(self, store_id: str, happened_at: datetime) -> str:
         """The numbering epoch of a store's receipt that names none itself."""
         numbering = self.numberings.get(store_id)
-        return numbering.epoch_at(happened_at) if numbering else FIRST_EPOCH
+        return numbering.numbering_epoch_at(happened_at) if numbering else FIRST_NUMBERING_EPOCH
 
     def sensor(self, serial: object) -> Sensor:
         """The sensor with this serial, in any spelling."""

@@ -1,22 +1,18 @@
 """`python -m ingest.normaliser`: raw topics to canonical topics and dead letters, exactly once."""
 
 import sys
-from contextlib import closing
-from threading import Event, Thread
+from threading import Event
 
 from ingest.installation.arrival import Rules
 from ingest.normaliser.janitor import Janitor
 from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import raw_topics
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
-from runtime.process.heartbeat import Heartbeat
-from runtime.process.job import NotifyingEvent, run_until_stopped, signal_ready
-from runtime.process.watchdog import Watchdog
-from runtime.processor.build import ProcessorJob, build_processor
+from runtime.process.job import run_until_stopped
+from runtime.processor.build import BackgroundLoop, ProcessorJob
 from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.rivals import classify_fencing
+from runtime.processor.service import run_processor
 from tally.config.settings import Settings
-from tally.errors import ProducerFenced
 
 
 def main(moments: Failpoints = Failpoints()) -> int:
@@ -27,41 +23,23 @@ def main(moments: Failpoints = Failpoints()) -> int:
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        run(settings, moments, stopped, NotifyingEvent(lambda: signal_ready(settings)))
+        run_processor(settings, normaliser_job(settings), moments, stopped)
 
     return run_until_stopped("normaliser", work)
 
 
-def run(settings: Settings, moments: Failpoints, stopped: Event, ready: Event) -> None:
-    """Normalise, and delete raw messages that are read and past their retention, until stopped.
-
-    Raises ProducerFenced when a successor has taken over, TallyError when it cannot go on.
-    """
+def normaliser_job(settings: Settings) -> ProcessorJob:
+    """The job that normalises, and deletes raw messages that are read and past their retention."""
     topics = raw_topics()
-    normaliser = Normaliser(Rules.from_settings(settings), settings.partitions, topics)
-    job = ProcessorJob(
+    names = tuple(topics)
+    return ProcessorJob(
         NORMALISER_GROUP,
-        tuple(topics),
-        normaliser,
+        names,
+        Normaliser(Rules.from_settings(settings), settings.partitions, topics),
         slot=settings.normaliser_slot,
         anchor=NORMALISER_ANCHOR,
+        background=(BackgroundLoop("janitor", Janitor(settings, NORMALISER_GROUP, names).run),),
     )
-    processor = build_processor(settings, job, moments)
-    # A daemon thread: a sweep may wait half a minute for the brokers, and must not delay the exit.
-    Thread(
-        target=Janitor(settings, job.group, job.topics).run,
-        args=(stopped,),
-        name="janitor",
-        daemon=True,
-    ).start()
-    heartbeat = Heartbeat(settings.heartbeat_file)
-    Watchdog("normaliser", heartbeat).start(stopped)
-    try:
-        with closing(processor):
-            processor.run(stopped, ready, moments, heartbeat)
-    # Brokers use the same error for a transaction that took too long; that is no reason to stop.
-    except ProducerFenced as error:
-        raise classify_fencing(settings, job, error) from error
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Normaliser(Step):
     rules: Rules
     partitions: int
     topics: Mapping[str, str]
-    repeats: RecentFingerprints = field(default_factory=RecentFingerprints)
+    recent_fingerprints: RecentFingerprints = field(default_factory=RecentFingerprints)
     conversions: Mapping[str, Conversion] = field(default_factory=conversions)
     splitters: Mapping[str, EventSplitter] = field(default_factory=event_splitters)
 
@@ -87,9 +87,9 @@ class Normaliser(Step):
             event = self.conversions[family](record.value, arrival, self.rules)
         except RejectedEvent as error:
             return (dead_letter(record, error, self.rules.digest_key),)
-        # A repeat is marked and not dropped: each raw record needs a canonical one, or the ledger
-        # would not add up.
-        if self.repeats.check_and_add(event.fingerprint):
+        # A duplicate is marked and not dropped: each raw record needs a canonical one, or the
+        # ledger would not add up.
+        if self.recent_fingerprints.check_and_add(event.fingerprint):
             event = msgspec.structs.replace(event, repeat=True)
         split = self.splitters.get(family)
         key = event.store_id.encode()
@@ -104,7 +104,7 @@ class Normaliser(Step):
 
         They only save work for readers, so they are not stored.
         """
-        self.repeats.forget()
+        self.recent_fingerprints.forget()
 
     def event_time(self, record: Input) -> float | None:
         """happened_at in seconds since 1970.

@@ -95,7 +95,7 @@ class StockMovements(Step):
         )
         return [*(self._output(movement) for movement in taken.movements), state_output]
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         """Tombstones of events that are forgotten because no copy of them can arrive any more."""
         return [
             self._state_output(event_id, None, partition)

@@ -96,9 +96,9 @@ def generation_differences(
         for day, claim in claims.items()
         for number, offset in claim.pinned.items()
     }
-    held = batch_windows(session, WHOLE, family, claims)
+    served = batch_windows(session, WHOLE, family, claims)
     events = master.window_events(family.name, pins)
-    return _compare_generations(family, held, events, master.window_values(family, pins))
+    return _compare_generations(family, served, events, master.window_values(family, pins))
 
 
 def _presence_differences(
@@ -106,14 +106,14 @@ def _presence_differences(
 ) -> list[Difference]:
     covered = CoveredWindows(claims, read_answered_days(session, family))
     rows = batch_windows(session, WHOLE, family, claims)
-    held = {key: state for key, state in rows.items() if covered.holds(key)}
+    served = {key: state for key, state in rows.items() if covered.holds(key)}
     should = windows_at_pins(master, family, covered)
-    return _compare_generations(family, held, should.events, should.values)
+    return _compare_generations(family, served, should.events, should.values)
 
 
 def _compare_generations(
     family: Family,
-    held: Mapping[WindowKey, WindowState],
+    served: Mapping[WindowKey, WindowState],
     events: Mapping[WindowKey, int],
     values: Mapping[WindowKey, WindowValues],
 ) -> list[Difference]:
@@ -126,11 +126,11 @@ def _compare_generations(
             events.get((store, start), 0),
             state.events if state else None,
         )
-        for (store, start) in sorted(events.keys() | held.keys())
-        if (state := held.get((store, start))) is None
+        for (store, start) in sorted(events.keys() | served.keys())
+        if (state := served.get((store, start))) is None
         or state.events != events.get((store, start), 0)
     ]
-    does = {key: state.values for key, state in held.items()}
+    does = {key: state.values for key, state in served.items()}
     return counted + compare_values(family, values, does).differences
 
 

@@ -139,26 +139,28 @@ def _draw_windows(
     """The sampled windows, shared among the families: at least one per family with windows."""
     chance = random.Random(sample.seed)  # a sample, not a secret
     candidates = [
-        (asked, _queryable_windows(asked)) for asked in families if sum_metrics(asked.family)
+        (audited, _queryable_windows(audited))
+        for audited in families
+        if sum_metrics(audited.family)
     ]
-    filled = [(asked, keys) for asked, keys in candidates if keys]
-    for place, (asked, keys) in enumerate(filled):
+    filled = [(audited, keys) for audited, keys in candidates if keys]
+    for place, (audited, keys) in enumerate(filled):
         share = sample.count // len(filled) + (place < sample.count % len(filled))
         # At least one, even if the sample is smaller than the number of families: windows of one
         # family prove nothing about another.
         for key in random_windows(keys, max(1, share), chance):
-            yield asked, key
+            yield audited, key
 
 
-def _queryable_windows(asked: AuditedFamily) -> list[WindowKey]:
-    return [key for key in asked.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
+def _queryable_windows(audited: AuditedFamily) -> list[WindowKey]:
+    return [key for key in audited.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
 
 
-def _compare_window(ask: FetchRows, asked: AuditedFamily, key: WindowKey) -> WindowFindings:
+def _compare_window(ask: FetchRows, audited: AuditedFamily, key: WindowKey) -> WindowFindings:
     """Compare all answers about one window; counts the rows, and lists those that differ."""
-    levels = LevelCheck(asked.family, asked.values, asked.claims, asked.days)
+    levels = LevelCheck(audited.family, audited.values, audited.claims, audited.days)
     count, left_out, wrong = levels.compare(ask, key)
-    for metric in sum_metrics(asked.family):
+    for metric in sum_metrics(audited.family):
         currencies = 1
         for by in metric.dimension_sets:
             # The API refuses to add up several currencies; the question by currency came first.
@@ -169,7 +171,7 @@ def _compare_window(ask: FetchRows, asked: AuditedFamily, key: WindowKey) -> Win
                 currencies = len(rows)
             count += len(rows)
             answered = {tuple(row["by"][name] for name in by): row for row in rows}
-            wrong += _differences(asked, key, _SplitMetric(metric, by), answered)
+            wrong += _differences(audited, key, _SplitMetric(metric, by), answered)
     return WindowFindings(count, left_out, wrong)
 
 
@@ -199,16 +201,16 @@ class _SplitMetric:
 
 
 def _differences(
-    asked: AuditedFamily,
+    audited: AuditedFamily,
     key: WindowKey,
     question: _SplitMetric,
     answered: Mapping[DimensionValues, ApiRow],
 ) -> Iterator[Difference]:
     where = partial(Difference, key[0], query_parameters(key)["from"])
-    expected = question.compute_expected(asked.family, asked.values.get(key, {}))
+    expected = question.compute_expected(audited.family, audited.values.get(key, {}))
     # A window without records may be unknown to the API; is_claim_correct() decides when it must
     # know.
-    is_empty = key not in asked.values
+    is_empty = key not in audited.values
     for split, row in answered.items():
         name = question.name(split)
         should, got = expected.get(split, 0), row["value"]
@@ -216,7 +218,7 @@ def _differences(
         if got != should and not (is_unknown and is_empty):
             yield where(name, should, got)
         # A comparison of values alone would accept an API that calls everything final.
-        if not is_claim_correct(row, key[1], asked.claims):
+        if not is_claim_correct(row, key[1], audited.claims):
             yield where(f"{name}: {row['source']}, {row['status']}", should, got)
     for split in expected.keys() - answered.keys():
         # A row without records may be absent; the total is always answered.

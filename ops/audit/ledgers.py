@@ -200,8 +200,8 @@ def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[Can
         spans = count_committed_records(settings, family.topic, cut.canonical[family.topic])
         fates, rows = master.fates(family.name, spans), master.rows(family.name, spans)
         for number, span in spans.items():
-            fate, held = fates.get(number, Fates()), rows.get(number, 0)
-            line = (family.topic, number, span.committed, held)
+            fate, row_count = fates.get(number, Fates()), rows.get(number, 0)
+            line = (family.topic, number, span.committed, row_count)
             lines.append(CanonicalLedger(*line, erased=0, **asdict(fate)))
     return lines
 

@@ -79,8 +79,8 @@ class LevelCheck:
             for question in questions
             if all(self.days.scope.holds(key[0], start) for start in question.windows)
         ]
-        asked = (ask(question.metric.id, question.parameters, ()) for question in whole)
-        answers = [*map(list, asked)]
+        fetches = (ask(question.metric.id, question.parameters, ()) for question in whole)
+        answers = [*map(list, fetches)]
         wrong = [
             difference
             for question, rows in zip(whole, answers, strict=True)

@@ -29,7 +29,7 @@ _UNMAPPED_FIX = (
 
 
 def list_refused_events(
-    settings: Settings, session: Session, wanted: DeadLetterFilter, store: str = ""
+    settings: Settings, session: Session, chosen: DeadLetterFilter, store: str = ""
 ) -> list[RefusedEvents]:
     """All events that do not count, by store, the most frequent reason first.
 
@@ -39,20 +39,20 @@ def list_refused_events(
     letters = (
         letter
         for letter in dead_letters(settings).values()
-        if wanted.matches(letter) and letter.reason != CONFLICT
+        if chosen.matches(letter) and letter.reason != CONFLICT
     )
-    found = [*group_letters(letters), *_read_master(settings, wanted), *_conflicts(session, wanted)]
+    found = [*group_letters(letters), *_read_master(settings, chosen), *_conflicts(session, chosen)]
     selected = [refused for refused in found if store in ("", refused.store)]
     selected.sort(key=lambda refused: (refused.store, -refused.events, refused.reason))
     return selected
 
 
-def _read_master(settings: Settings, wanted: DeadLetterFilter) -> Iterator[RefusedEvents]:
+def _read_master(settings: Settings, chosen: DeadLetterFilter) -> Iterator[RefusedEvents]:
     # Without a master dataset nothing was rebuilt, so no event waits.
-    if not wanted.topic and settings.master_path.exists():
+    if not chosen.topic and settings.master_path.exists():
         master = Master(settings)
         found = [*_find_waiting(master), *_find_unmapped(master)]
-        yield from (refused for refused in found if wanted.reason in ("", refused.reason))
+        yield from (refused for refused in found if chosen.reason in ("", refused.reason))
 
 
 def _find_unmapped(master: Master) -> Iterator[RefusedEvents]:
@@ -72,8 +72,8 @@ def _find_waiting(master: Master) -> Iterator[RefusedEvents]:
         yield RefusedEvents(store, WAITS, "/voids", len(voids), str(day), event_id, "", _WAITS_FIX)
 
 
-def _conflicts(session: Session, wanted: DeadLetterFilter) -> Iterator[RefusedEvents]:
-    if wanted.reason not in ("", CONFLICT) or wanted.topic:
+def _conflicts(session: Session, chosen: DeadLetterFilter) -> Iterator[RefusedEvents]:
+    if chosen.reason not in ("", CONFLICT) or chosen.topic:
         return
     fix = loader.dead_letter_fixes()[CONFLICT]
     for till in till_conflicts(session):

@@ -71,22 +71,22 @@ class Audit:
         return bool(self.families) and not any(family.windows for family in self.families.values())
 
 
-def run_audit(settings: Settings, wanted: AuditRequest, say: Callable[[str], None]) -> Audit:
-    """Audit what is served now; `report_step` gets one line before each step that takes seconds."""
+def run_audit(settings: Settings, request: AuditRequest, say: Callable[[str], None]) -> Audit:
+    """Audit what is served now; `say` gets one line before each step that takes seconds."""
     started = time.monotonic()
     ledgers = rows = None
     http: Comparison | ApiComparison | None = None
     families: Mapping[str, FamilyComparison] = {}
     with cassandra_session(settings) as session:
-        if wanted.ledger:
+        if request.ledger:
             say("audit: reading every committed record of Kafka and the master dataset")
             ledgers = read_ledgers(settings, session)
-        proof = _AuditRun(settings, session, wanted, say)
+        proof = _AuditRun(settings, session, request, say)
         # The oracle knows only the receipts of the package: any other data would be a
         # difference.
-        if wanted.against_master:
+        if request.against_master:
             families, http = proof.by_master()
-        elif wanted.oracle:
+        elif request.oracle:
             rows, http = proof.by_oracle()
     return Audit(ledgers, rows, http, round(time.monotonic() - started, 1), families)
 

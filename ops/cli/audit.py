@@ -48,7 +48,7 @@ def audit(
     if against not in ("oracle", "master"):
         raise typer.BadParameter("--against takes oracle or master")
     is_compared = only != "ledger"
-    wanted = AuditRequest(
+    request = AuditRequest(
         _scope(store, days),
         http,
         seed,
@@ -56,7 +56,7 @@ def audit(
         oracle=is_compared,
         against_master=is_compared and against == "master",
     )
-    report = run_audit(Settings.load(), wanted, print_note)
+    report = run_audit(Settings.load(), request, print_note)
     if json:
         print_json(as_json(report))
     else:

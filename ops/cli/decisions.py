@@ -107,16 +107,20 @@ def list_gaps(json: JsonOption = False) -> None:
 
     settings = Settings.load()
     with cassandra_session(settings) as session:
-        gaps, holes = read_gaps(session), find_open_gaps(settings, session)
+        gaps, open_gaps = read_gaps(session), find_open_gaps(settings, session)
     if json:
-        shown, waiting = [_gap_json(gap) for gap in gaps], [_open_gap_json(hole) for hole in holes]
-        print_json({"gaps": shown, "open": waiting})
+        print_json(
+            {
+                "gaps": [_gap_json(gap) for gap in gaps],
+                "open": [_open_gap_json(gap) for gap in open_gaps],
+            }
+        )
         return
     _print_gaps(gaps)
-    for hole in holes:
+    for open_gap in open_gaps:
         print(
-            f"open: {hole.topic} {hole.partition}: {hole.loss};"
-            f" `tally gaps accept {hole.topic} {hole.partition}`"
+            f"open: {open_gap.topic} {open_gap.partition}: {open_gap.loss};"
+            f" `tally gaps accept {open_gap.topic} {open_gap.partition}`"
         )
 
 
@@ -194,16 +198,16 @@ def accept_conflicts(
     from runtime.connect import cassandra_session
 
     with cassandra_session(Settings.load()) as session:
-        wanted = [
+        conflicts = [
             conflict
             for conflict in till_conflicts(session)
             if conflict.is_open
             and (conflict.store_id, conflict.day) == (store, str(day.date()))
             and till in ("", conflict.till_id)
         ]
-        if not wanted:
+        if not conflicts:
             raise TallyError(_none_open(store, day.date(), till))
-        accepted = accept(session, wanted, reason, datetime.now(UTC))
+        accepted = accept(session, conflicts, reason, datetime.now(UTC))
     _print_conflicts(accepted, json)
 
 
@@ -229,10 +233,10 @@ def _gap_json(gap: "AcceptedGap") -> dict[str, Any]:
     }
 
 
-def _open_gap_json(hole: "OpenGap") -> dict[str, Any]:
-    place = {"topic": hole.topic, "partition": hole.partition, "position": hole.position}
-    bounds = {"earliest": hole.log.earliest, "end": hole.log.end}
-    return {**place, **bounds, "loss": hole.loss}
+def _open_gap_json(gap: "OpenGap") -> dict[str, Any]:
+    place = {"topic": gap.topic, "partition": gap.partition, "position": gap.position}
+    bounds = {"earliest": gap.log.earliest, "end": gap.log.end}
+    return {**place, **bounds, "loss": gap.loss}
 
 
 def _text(instant: datetime) -> str:

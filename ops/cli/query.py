@@ -61,8 +61,8 @@ def query(
     """Ask the API for a metric; every page of the answer."""
     span = {"store": store, "from": from_, "to": to, "grain": grain}
     parameters = {**span, "tz": tz, "by": by, "as_of": as_of}
-    wanted = {name: value for name, value in parameters.items() if value}
-    answer = fetch_answer(Settings.load().api, metric, wanted)
+    given = {name: value for name, value in parameters.items() if value}
+    answer = fetch_answer(Settings.load().api, metric, given)
     if as_json:
         print_json(answer)
     else:
@@ -84,11 +84,11 @@ def fetch_answer(
     from web.client import ApiClient
 
     # The largest page: the fewer pages, the less likely a rebuild comes in between.
-    asked = {"limit": "10000", **parameters}
+    question = {"limit": "10000", **parameters}
     with ApiClient(api, "query") as client:
         for _ in range(TRIES):
             try:
-                return _join_pages(client.pages(f"/v1/metrics/{metric}", asked))
+                return _join_pages(client.pages(f"/v1/metrics/{metric}", question))
             except ApiError as error:
                 # A page of another generation than those before it: not an error.
                 if error.status != HTTPStatus.CONFLICT:

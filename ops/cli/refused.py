@@ -42,9 +42,9 @@ def list_refused(
     from ops.audit.refused import list_refused_events
     from runtime.connect import cassandra_session
 
-    settings, wanted = Settings.load(), DeadLetterFilter(reason, "", _instant(since))
+    settings, chosen = Settings.load(), DeadLetterFilter(reason, "", _instant(since))
     with cassandra_session(settings) as session:
-        found = list_refused_events(settings, session, wanted, store)
+        found = list_refused_events(settings, session, chosen, store)
     if json:
         print_json({"refused": [events._asdict() for events in found]})
         return
@@ -147,8 +147,8 @@ def _matching_letters(settings: Settings, reason: str, topic: str, since: str) -
         raise typer.BadParameter(
             f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
         )
-    wanted = DeadLetterFilter(reason, topic, _instant(since))
-    return [letter for letter in dead_letters(settings).values() if wanted.matches(letter)]
+    chosen = DeadLetterFilter(reason, topic, _instant(since))
+    return [letter for letter in dead_letters(settings).values() if chosen.matches(letter)]
 
 
 def _instant(text: str) -> datetime | None:

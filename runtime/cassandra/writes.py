@@ -140,11 +140,11 @@ def build_batches(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBa
     for group in groups:
         for part in _split_group(group):
             place = None if is_single else _replicas(part.statements[0], nodes)
-            held = waiting.setdefault(place, WriteBatch())
-            if not held.has_room_for(part):
-                yield held
-                held = waiting[place] = WriteBatch()
-            held.add(part)
+            batch = waiting.setdefault(place, WriteBatch())
+            if not batch.has_room_for(part):
+                yield batch
+                batch = waiting[place] = WriteBatch()
+            batch.add(part)
     yield from waiting.values()
 
 
@@ -193,17 +193,17 @@ def _split_by_weight(
     weight: Callable[[Item], int],
     most: int,
 ) -> Iterator[list[Item]]:
-    held: list[Item] = []
+    chunk: list[Item] = []
     total = 0
     for item in items:
         weighs = weight(item)
-        if held and total + weighs > most:
-            yield held
-            held, total = [], 0
-        held.append(item)
+        if chunk and total + weighs > most:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(item)
         total += weighs
-    if held:
-        yield held
+    if chunk:
+        yield chunk
 
 
 def to_unlogged_batch(statements: Statements) -> BatchStatement:

@@ -140,10 +140,10 @@ def parse_allowed_hosts(address: str, allowed: str) -> frozenset[str]:
 
     They are loopback, its own host, and those listed with commas (`*`: any).
     """
-    own = address.rsplit(":", 1)[0].strip("[]").lower()
+    own_host = address.rsplit(":", 1)[0].strip("[]").lower()
     names = (name.strip() for name in allowed.split(","))
     listed = (name.strip("[]").lower() for name in names)
-    return frozenset(name for name in (*_LOOPBACK, own, *listed) if name not in _WILDCARDS)
+    return frozenset(name for name in (*_LOOPBACK, own_host, *listed) if name not in _WILDCARDS)
 
 
 def _host_name(value: str) -> str:

@@ -74,10 +74,10 @@ def serve(
     limits = replace(place.limits, connections=_limit_connections(place.limits.connections))
     server = _Server(_configuration(guarded, limits))
     server.must_end = must_end
-    for wanted in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT):
         # Uvicorn raises the signal again after its shutdown, when the process still has its own
         # shutdown to do.
-        signal.signal(wanted, lambda _number, _frame: None)
+        signal.signal(number, lambda _number, _frame: None)
     # Loaded objects live as long as the process: scanned by every full collection, they delayed
     # all clients by 50 ms.
     gc.collect()
@@ -120,8 +120,8 @@ def _open_listener(address: str) -> socket.socket:
         ) from error
 
 
-def _limit_connections(wanted: int) -> int:
-    """The wanted number of connections, limited by the descriptors of the process.
+def _limit_connections(connections: int) -> int:
+    """The number of connections, limited by the descriptors of the process.
 
     The limit on descriptors is raised as far as allowed.
     """
@@ -129,5 +129,5 @@ def _limit_connections(wanted: int) -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:
-        return wanted
-    return max(1, min(wanted, hard - _OWN_DESCRIPTORS))
+        return connections
+    return max(1, min(connections, hard - _OWN_DESCRIPTORS))

@@ -1,8 +1,8 @@
-"""Marks that identify a log: its topic's id, and the last record read of each partition.
+"""What identifies a log: its topic's id, and the last record read of each partition.
 
 Offsets alone do not suffice: a topic that was re-created, or a log that was cut and has grown
-again, has the same ones. So bookmarks are written beside committed positions, and say whether
-reading may resume there.
+again, has the same ones. So position metadata is written beside committed positions, and says
+whether reading may resume there.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 30.0
 # Stored in the master's commits and beside committed positions: after a rename of a field the
 # stored ones would not be found.
 class RecordFingerprint(msgspec.Struct, frozen=True):
-    """The mark of one record of a log: its offset, its Kafka timestamp, SHA-256 of its value.
+    """The fingerprint of a record of a log: its offset, Kafka timestamp, and SHA-256 of its value.
 
     The timestamp is in milliseconds since 1970 (UTC).
     """
@@ -35,7 +35,7 @@ class RecordFingerprint(msgspec.Struct, frozen=True):
 
 
 def fingerprint_record(offset: int, timestamp_ms: int, value: bytes | None) -> RecordFingerprint:
-    """The mark of a record; a null value counts as an empty one."""
+    """The fingerprint of a record; a null value counts as an empty one."""
     return RecordFingerprint(offset, timestamp_ms, sha256(value or b"").hexdigest())
 
 
@@ -61,7 +61,7 @@ def read_topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
 def read_fingerprints(
     settings: Settings, places: Iterable[RecordPlace]
 ) -> dict[RecordPlace, RecordFingerprint | None]:
-    """The mark of the record at each place as it is in Kafka now; None where there is none.
+    """The fingerprint of the record at each place as it is in Kafka now; None where there is none.
 
     Then the record was deleted or cut off, or a transaction's marker lies there. Raises StackError
     when the brokers do not answer in time.
@@ -98,9 +98,9 @@ class PositionMetadata(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, metadata: str | None) -> "PositionMetadata | None":
-        """The bookmark in an offset's metadata.
+        """Parse an offset's metadata.
 
-        None if the metadata is no bookmark (set by hand, or before bookmarks existed).
+        None if the text is no position metadata, for example if it was set by hand.
         """
         try:
             return msgspec.json.decode(metadata or "", type=cls)
@@ -109,7 +109,7 @@ class PositionMetadata(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The bookmark as text for the offset's metadata."""
+        """The metadata as the text beside the offset."""
         return msgspec.json.encode(self).decode()
 
 
@@ -117,7 +117,8 @@ class PositionMetadata(msgspec.Struct, frozen=True):
 class LogState:
     """The current state of one partition in Kafka.
 
-    It has the topic's id, the first offset kept, the end, and the record at the bookmark's place.
+    It has the topic's id, the first offset kept, the end, and the fingerprint of the record at
+    the place of the last one that was read.
     """
 
     topic_id: str
@@ -148,19 +149,19 @@ class TopicIds(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def loss_reason(position: int, bookmark: PositionMetadata | None, log: LogState) -> str | None:
+def loss_reason(position: int, metadata: PositionMetadata | None, log: LogState) -> str | None:
     """The reason why reading must not resume at the position; None if it may."""
     # The topic's id is compared first: the offsets of another log are meaningless here.
-    if bookmark is not None and bookmark.topic_id != log.topic_id:
+    if metadata is not None and metadata.topic_id != log.topic_id:
         return "the topic was deleted and created again since it was read"
     if log.end < position:
         return f"it was read up to offset {position} and ends at {log.end}: the log was cut"
     if log.earliest > position:
         return f"offsets {position} to {log.earliest - 1} were deleted before they were read"
     # Matching offsets prove nothing: after a power failure a broker assigns the lost ones again.
-    if bookmark is not None and bookmark.last is not None and bookmark.last != log.fingerprint:
+    if metadata is not None and metadata.last is not None and metadata.last != log.fingerprint:
         return (
-            f"the record at offset {bookmark.last.offset} is not the one that was read there: the"
+            f"the record at offset {metadata.last.offset} is not the one that was read there: the"
             " log was cut, and has grown again"
         )
     return None

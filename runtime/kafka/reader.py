@@ -31,12 +31,12 @@ def read_to_end(
     answering.
     """
     with _consumer(settings, overrides) as consumer:
-        lanes = [
+        partition_ids = [
             (topic, number)
             for topic in topics
             for number in partition_numbers(consumer, topic, IDLE_TIMEOUT_SECONDS)
         ]
-        yield from _records(consumer, settings, dict.fromkeys(lanes, 0))
+        yield from _records(consumer, settings, dict.fromkeys(partition_ids, 0))
 
 
 def read_newest(settings: Settings, topic: str, most: int) -> Iterator[Message]:
@@ -46,12 +46,14 @@ def read_newest(settings: Settings, topic: str, most: int) -> Iterator[Message]:
     """
     with _consumer(settings, None) as consumer:
         for number in partition_numbers(consumer, topic, IDLE_TIMEOUT_SECONDS):
-            lane = (topic, number)
-            end = read_partition_bounds(consumer, lane, IDLE_TIMEOUT_SECONDS).end
-            yield from _records(consumer, settings, {lane: end}, max(0, end - most))
+            partition_id = (topic, number)
+            end = read_partition_bounds(consumer, partition_id, IDLE_TIMEOUT_SECONDS).end
+            yield from _records(consumer, settings, {partition_id: end}, max(0, end - most))
 
 
-def read_to_high_watermark(settings: Settings, lanes: Collection[PartitionId]) -> Iterator[Message]:
+def read_to_high_watermark(
+    settings: Settings, partition_ids: Collection[PartitionId]
+) -> Iterator[Message]:
     """Every committed record that the partitions hold when the reading begins.
 
     It includes records whose transaction has not ended yet, or whose end has not reached their
@@ -65,13 +67,14 @@ def read_to_high_watermark(settings: Settings, lanes: Collection[PartitionId]) -
 
     Raises KafkaException, and StackError when nothing more comes for IDLE_TIMEOUT_SECONDS.
     """
-    if not lanes:
+    if not partition_ids:
         return
     # A consumer of committed records would get the stable end.
     uncommitted = {"isolation.level": "read_uncommitted"}
     with _consumer(settings, uncommitted) as consumer:
         written = {
-            lane: read_partition_bounds(consumer, lane, IDLE_TIMEOUT_SECONDS).end for lane in lanes
+            partition_id: read_partition_bounds(consumer, partition_id, IDLE_TIMEOUT_SECONDS).end
+            for partition_id in partition_ids
         }
     with _consumer(settings, None) as consumer:
         yield from _records(consumer, settings, written)
@@ -79,7 +82,7 @@ def read_to_high_watermark(settings: Settings, lanes: Collection[PartitionId]) -
 
 def read_until(
     settings: Settings,
-    lane: PartitionId,
+    partition_id: PartitionId,
     until: int,
     start: int = 0,
 ) -> Iterator[Message]:
@@ -89,7 +92,7 @@ def read_until(
     more comes for IDLE_TIMEOUT_SECONDS.
     """
     with _consumer(settings, None) as consumer:
-        for message in _records(consumer, settings, {lane: until}, start):
+        for message in _records(consumer, settings, {partition_id: until}, start):
             if (message.offset() or 0) < until:
                 yield message
 
@@ -98,7 +101,7 @@ def _records(
     consumer: Any, settings: Settings, waiting: dict[PartitionId, int], start: int = 0
 ) -> Iterator[Message]:
     """The records of the partitions, until each has ended at its offset or after it."""
-    consumer.assign([TopicPartition(*lane, start) for lane in waiting])
+    consumer.assign([TopicPartition(*partition_id, start) for partition_id in waiting])
     last_heard = time.monotonic()
     while waiting:
         messages = consumer.consume(_AT_ONCE, _POLL_SECONDS)
@@ -109,8 +112,8 @@ def _records(
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
             # Partitions are counted by name: one that grows meanwhile reports several ends.
-            elif (message.offset() or 0) >= waiting.get(_lane(message), 0):
-                waiting.pop(_lane(message), None)
+            elif (message.offset() or 0) >= waiting.get(_partition_id(message), 0):
+                waiting.pop(_partition_id(message), None)
         if messages:
             last_heard = time.monotonic()
         # The client library retries for ever in silence: with a dead broker an audit would not
@@ -152,7 +155,7 @@ def _collect_answers(
         if message is None or not _is_an_answer(message.error()):
             continue
         # A record or the end is an answer: where only markers follow there is no wait.
-        place = waiting.pop(_lane(message), None)
+        place = waiting.pop(_partition_id(message), None)
         if place is not None:
             found[place] = None if message.error() else message
             # Later records of the partition are not needed.
@@ -167,7 +170,7 @@ def _is_an_answer(error: KafkaError | None) -> bool:
     )
 
 
-def _lane(message: Message) -> PartitionId:
+def _partition_id(message: Message) -> PartitionId:
     return str(message.topic()), int(message.partition() or 0)
 
 

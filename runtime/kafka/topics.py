@@ -41,14 +41,14 @@ def partition_numbers(client: Any, topic: str, seconds: float) -> list[int]:
     return sorted(found.partitions)
 
 
-def read_partition_bounds(consumer: Any, lane: PartitionId, seconds: float) -> Bounds:
+def read_partition_bounds(consumer: Any, partition_id: PartitionId, seconds: float) -> Bounds:
     """The partition's bounds as they are now. Raises KafkaException.
 
     A broker that has just restarted, or has just got a topic, announces a partition before it leads
     it: the client caches this metadata and then takes the partition for unknown, or is answered by
     the wrong broker. The request is retried until the seconds are over.
     """
-    topic, number = lane
+    topic, number = partition_id
 
     def request_bounds() -> Bounds:
         at = TopicPartition(topic, number)
@@ -97,7 +97,7 @@ def read_ends(
 
 
 def read_committed_positions(
-    consumer: Any, lanes: Iterable[PartitionId], seconds: float
+    consumer: Any, partition_ids: Iterable[PartitionId], seconds: float
 ) -> list[TopicPartition]:
     """The committed position of the consumer's group in each partition.
 
@@ -105,8 +105,8 @@ def read_committed_positions(
     do not know the position of a single partition: that is an error in the answer, beside a
     negative offset.
     """
-    wanted = [TopicPartition(*lane) for lane in lanes]
-    found: list[TopicPartition] = consumer.committed(wanted, timeout=seconds) if wanted else []
+    requests = [TopicPartition(*partition_id) for partition_id in partition_ids]
+    found: list[TopicPartition] = consumer.committed(requests, timeout=seconds) if requests else []
     for at in found:
         if at.error is not None:
             place = f"topic {at.topic}, partition {at.partition}"
@@ -116,14 +116,14 @@ def read_committed_positions(
 
 
 def read_group_positions(
-    consumer: Any, lanes: Iterable[PartitionId], seconds: float
+    consumer: Any, partition_ids: Iterable[PartitionId], seconds: float
 ) -> dict[PartitionId, int]:
     """The first offset of each partition that the consumer's group has not passed.
 
     0 where nothing is committed. Raises KafkaException. To a consumer of committed records the
     brokers answer once no transaction is under way that would move the positions.
     """
-    found = read_committed_positions(consumer, lanes, seconds)
+    found = read_committed_positions(consumer, partition_ids, seconds)
     # A partition without a position (-1001) has been read up to its beginning.
     return {(at.topic, at.partition): max(0, at.offset) for at in found}
 
@@ -133,6 +133,6 @@ def read_topic_positions(consumer: Any, topic: str, seconds: float) -> dict[int,
 
     0 where nothing is committed. Raises KafkaException as read_group_positions().
     """
-    lanes = [(topic, number) for number in partition_numbers(consumer, topic, seconds)]
-    found = read_group_positions(consumer, lanes, seconds)
+    partition_ids = [(topic, number) for number in partition_numbers(consumer, topic, seconds)]
+    found = read_group_positions(consumer, partition_ids, seconds)
     return {number: at for (_, number), at in found.items()}

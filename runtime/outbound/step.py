@@ -1,7 +1,7 @@
 """The processor step of a sender: records to messages, their attempts and their outcomes.
 
     process(record)    what a record brings about, into the state
-    tick()             outcomes of calls, and the attempts that are due, into the state
+    before_commit()    outcomes of calls, and the attempts that are due, into the state
     on_commit()        now that they are stored: the calls
 
 A call is never made before its attempt is stored, and never within a transaction. A process that
@@ -67,7 +67,7 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
             log_unreadable(record, error)
             return []
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         """The outputs of the calls that have ended, and of the attempts that are due now."""
         outputs: list[Output] = []
         for placed, answer in self._calls.take_answers():
@@ -80,8 +80,8 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
         pending = self._calls.pending_calls()
         reserve = self._room(pending)
         for partition, engine in self._engines.items():
-            own = [placed.call for placed in pending if placed.partition == partition]
-            begun = engine.begin_attempts(own, reserve)
+            calls = [placed.call for placed in pending if placed.partition == partition]
+            begun = engine.begin_attempts(calls, reserve)
             outputs += self._outputs(partition, begun.records)
             self._to_call += [self._place(partition, call) for call in begun.calls]
         return outputs

@@ -54,8 +54,8 @@ def configure_log() -> None:
     handler = logging.StreamHandler()
     last: list[Processor] = [ProcessorFormatter.remove_processors_meta, line]
     # Without set_exc_info: a library's record itself states whether there is an error.
-    own = [field for field in fields if field is not structlog.dev.set_exc_info]
-    handler.setFormatter(ProcessorFormatter(processors=last, foreign_pre_chain=own))
+    library_fields = [field for field in fields if field is not structlog.dev.set_exc_info]
+    handler.setFormatter(ProcessorFormatter(processors=last, foreign_pre_chain=library_fields))
     # No effect where a handler exists already, as in a test.
     logging.basicConfig(level=_LIBRARIES, handlers=[handler])
 

@@ -5,8 +5,8 @@ With it, catching up does not make honest records late.
 The order of a canonical partition decides which records are late, and that is the order in which
 this reader takes the raw records. Read at full speed, partitions of the real year come to lie days
 of event time apart, and a store whose messages lie in several of them would find its windows closed
-by its own future. Therefore partitions are merged like lanes of a road: the next record comes from
-the lane whose first record is the earliest.
+by its own future. Therefore partitions are merged: the next record comes from the one whose
+first record is the earliest.
 
     partition 0    10:00  10:02  10:40
     partition 1    10:01  and nothing more has come
@@ -21,9 +21,10 @@ It may go on when partition 1
   which hide that end for as long as nothing else comes.
 
 Within a partition the order is always that of the offsets, independent of event times: a late
-record does not move its lane back, and a record without a readable time never waits. Where the step
-has no event time all records are of this kind, and the lanes hold nothing back. A lane that holds
-enough is paused and resumed at half of it, so that a lane that is days ahead fills no memory.
+record does not move its partition back, and a record without a readable time never waits. Where the
+step has no event time all records are of this kind, and no partition holds another back. A
+partition with a full buffer is paused and resumed at half of it, so that one that is days ahead
+fills no memory.
 
 The module is pure: no Kafka, no clock; `now` is any monotonic time in seconds.
 """
@@ -100,66 +101,70 @@ class Alignment:
 
     def add(self, record: Input, event_time: float | None) -> None:
         """Buffer a record of an assigned partition; records of others are dropped."""
-        lane = self._buffers.get(record.partition)
-        if lane is not None:
+        buffer = self._buffers.get(record.partition)
+        if buffer is not None:
             # The end reported before is outdated.
-            lane.ended = False
-            lane.bytes += len(record.value or b"")
-            lane.records.append((event_time, record))
+            buffer.ended = False
+            buffer.bytes += len(record.value or b"")
+            buffer.records.append((event_time, record))
 
     def mark_ended(self, partition: int) -> None:
         """Note that the partition has no further records for now."""
         if partition in self._buffers:
             self._buffers[partition].ended = True
 
-    def find_ready(self, now: float, held: Collection[int] = ()) -> PartitionBuffer | None:
+    def find_ready(self, now: float, busy: Collection[int] = ()) -> PartitionBuffer | None:
         """The partition whose next record is to be taken now; None if none is ready.
 
-        Held partitions are neither taken from nor waited for.
+        Busy partitions are neither taken from nor waited for.
         """
         best, best_time, bound = None, float("inf"), float("inf")
-        for lane in self._buffers.values():
-            if lane.partition in held:
+        for buffer in self._buffers.values():
+            if buffer.partition in busy:
                 continue
-            if lane.records:
-                time = lane.head_time()
+            if buffer.records:
+                time = buffer.head_time()
                 if time < best_time:
-                    best, best_time = lane, time
-            elif not lane.ended and now - lane.silent_since < self._limits.max_wait_seconds:
-                bound = min(bound, lane.progress + self._limits.lead_seconds)
+                    best, best_time = buffer, time
+            elif not buffer.ended and now - buffer.silent_since < self._limits.max_wait_seconds:
+                bound = min(bound, buffer.progress + self._limits.lead_seconds)
         # A record without a readable time (-inf) never waits.
         return best if best_time <= bound or best_time == _NEVER else None
 
-    def is_empty(self, held: Collection[int] = ()) -> bool:
-        """Whether nothing is buffered, except for held partitions."""
-        lanes = (lane for lane in self._buffers.values() if lane.partition not in held)
-        return not any(lane.records for lane in lanes)
+    def is_empty(self, busy: Collection[int] = ()) -> bool:
+        """Whether nothing is buffered, except for busy partitions."""
+        buffers = (buffer for buffer in self._buffers.values() if buffer.partition not in busy)
+        return not any(buffer.records for buffer in buffers)
 
     def is_behind(self) -> bool:
         """Whether a partition has records buffered, or its end has not been seen yet."""
-        return any(lane.records or not lane.ended for lane in self._buffers.values())
+        return any(buffer.records or not buffer.ended for buffer in self._buffers.values())
 
     def to_pause(self) -> list[int]:
         """The partitions that now hold enough; they count as paused from here on."""
         full = [
-            lane for lane in self._buffers.values() if not lane.paused and self._is_above(lane, 1.0)
+            buffer
+            for buffer in self._buffers.values()
+            if not buffer.paused and self._is_above(buffer, 1.0)
         ]
-        for lane in full:
-            lane.paused = True
-        return [lane.partition for lane in full]
+        for buffer in full:
+            buffer.paused = True
+        return [buffer.partition for buffer in full]
 
     def to_resume(self) -> list[int]:
         """The paused partitions that are down to half; they count as fetching from here on."""
         # They resume at half: just below the limit the next record would pause them again.
         low = [
-            lane for lane in self._buffers.values() if lane.paused and not self._is_above(lane, 0.5)
+            buffer
+            for buffer in self._buffers.values()
+            if buffer.paused and not self._is_above(buffer, 0.5)
         ]
-        for lane in low:
-            lane.paused = False
-        return [lane.partition for lane in low]
+        for buffer in low:
+            buffer.paused = False
+        return [buffer.partition for buffer in low]
 
-    def _is_above(self, lane: PartitionBuffer, share: float) -> bool:
+    def _is_above(self, buffer: PartitionBuffer, share: float) -> bool:
         return (
-            len(lane.records) > share * self._limits.most_records
-            or lane.bytes > share * self._limits.most_bytes
+            len(buffer.records) > share * self._limits.most_records
+            or buffer.bytes > share * self._limits.most_bytes
         )

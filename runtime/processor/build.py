@@ -1,7 +1,10 @@
 """Construction of a processor and its Kafka clients from the settings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from threading import Event
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, Producer
 
@@ -25,6 +28,13 @@ from tally.config.settings import Settings
 _MAX_MESSAGE_BYTES = 6_000_000
 
 
+class BackgroundLoop(NamedTuple):
+    """A loop beside a processor, on a thread with this name, until the event is set."""
+
+    name: str
+    run: Callable[[Event], None]
+
+
 @dataclass(frozen=True)
 class ProcessorJob:
     """The definition of a processor; the group is also its name.
@@ -33,7 +43,8 @@ class ProcessorJob:
     topic beside whose position the ids of the topics are stored; `hint_topics` are topics in which
     a record that was deleted before it was read is no loss; `reread_topics`: topics with idempotent
     records, of which all remaining ones are read again; `earliest_topics`: topics in which the very
-    first process of the group begins at the first record left.
+    first process of the group begins at the first record left; `background`: loops that run beside
+    the processor.
     """
 
     group: str
@@ -44,6 +55,7 @@ class ProcessorJob:
     hint_topics: tuple[str, ...] = ()
     reread_topics: tuple[str, ...] = ()
     earliest_topics: tuple[str, ...] = ()
+    background: tuple[BackgroundLoop, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -56,15 +68,15 @@ class ProcessorJob:
 def build_processor(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
     """Build the processor, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
-    reading = IntakeOptions(
+    options = IntakeOptions(
         job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds)
     )
     limits = BatchLimits(settings.transaction_records)
-    bookmarks = KafkaGroupPositions(
+    positions = KafkaGroupPositions(
         settings, consumer, job.anchor, job.hint_topics, job.reread_topics
     )
-    bookmarks.earliest_topics = job.earliest_topics
-    intake = Intake(consumer, reading, bookmarks)
+    positions.earliest_topics = job.earliest_topics
+    intake = Intake(consumer, options, positions)
     delivery = _build_delivery(settings, job, consumer, moments)
     return Processor(intake, job.step, delivery, limits, job_state(settings, job))
 

@@ -21,9 +21,10 @@ The life of the buffers:
 
     subscribe()    no partitions are assigned
     _assign()      dropped, positions and state read,      by poll(), at the first and any later one
-                   lanes empty
-    poll()         records and ends of partitions come; full lanes are paused, low ones resumed
-    rewind()       like an assignment of the same ones     after Aborted, after a new producer
+                   buffers empty
+    poll()         records and ends of partitions come; full ones are paused, low ones resumed
+    rewind()       like an assignment of the same ones     after an aborted transaction, or a new
+                   producer
     _drop_partitions()
                    dropped, no partitions are assigned     by poll(); an assignment follows, or, if
                    the client library hangs, none, and after 75 s the process ends
@@ -72,10 +73,10 @@ class Intake:
     with all assigned partitions, once the positions are known and before anything is read.
     """
 
-    def __init__(self, consumer: Any, reading: IntakeOptions, bookmarks: GroupPositions) -> None:
+    def __init__(self, consumer: Any, options: IntakeOptions, positions: GroupPositions) -> None:
         self._consumer = consumer
-        self._options = reading
-        self.positions = bookmarks
+        self._options = options
+        self.positions = positions
         self.forget: Callable[[], None] = lambda: None
         self.restore: Callable[[Sequence[TopicPartition]], None] = lambda _assigned: None
         self._metadata: bytes | None = None
@@ -83,7 +84,7 @@ class Intake:
         self._is_leaving = False
         # The monotonic time since when no partitions are assigned.
         self._unassigned_since: float | None = None
-        self.alignments = {topic: Alignment(reading.limits) for topic in reading.topics}
+        self.alignments = {topic: Alignment(options.limits) for topic in options.topics}
 
     @property
     def most_records(self) -> int:
@@ -162,7 +163,7 @@ class Intake:
         self._unassigned_since = None
 
     def _start_at_positions(self, partitions: Sequence[TopicPartition]) -> None:
-        # Dropped before the positions are read: records still held are of an earlier division.
+        # Dropped before the positions are read: records still buffered are of an earlier division.
         self._drop()
         starts = self.positions.start_positions(partitions)
         # Restored after the positions: the state of every transaction that they include is in the

@@ -27,7 +27,7 @@ LastInputs = dict[PartitionId, Input]
 class Batch:
     """The outputs of the inputs, and the last input by topic and partition.
 
-    `last` may begin with inputs of held partitions, which earlier transactions have taken without
+    `last` may begin with inputs of busy partitions, which earlier transactions have taken without
     moving their positions.
     """
 
@@ -45,12 +45,12 @@ class Batch:
         self.last[record.topic, record.partition] = record
         self.outputs.extend(outputs)
 
-    def split_held(self, held: Collection[int]) -> tuple[LastInputs, LastInputs]:
-        """The last inputs of partitions that are done, and of those that are held."""
+    def split_busy(self, busy: Collection[int]) -> tuple[LastInputs, LastInputs]:
+        """The last inputs of partitions that are done, and of those that are busy."""
         done, left = LastInputs(), LastInputs()
-        for lane, record in self.last.items():
-            group = left if lane[1] in held else done
-            group[lane] = record
+        for partition_id, record in self.last.items():
+            group = left if partition_id[1] in busy else done
+            group[partition_id] = record
         return done, left
 
 
@@ -86,7 +86,7 @@ class Processor:
         self._delivery = delivery
         self._limits = limits
         self._batch = Batch()
-        # The step's tick() must be repeated before the step gets more records.
+        # The step's before_commit() must be repeated before the step gets more records.
         self._is_waiting = False
         self._counts = _Counts()
         self._heartbeat = Heartbeat(None)
@@ -141,11 +141,11 @@ class Processor:
             moments.hit(AFTER_POLL)
         for alignment in self._intake.alignments.values():
             self._take_ready(alignment)
-        held = self._step.busy_partitions
+        busy = self._step.busy_partitions
         age = time.monotonic() - self._batch.started_at
         # After a full poll more records wait: one larger transaction costs less than two.
         all_taken = received < self._intake.most_records and all(
-            aligned.is_empty(held) for aligned in self._intake.alignments.values()
+            aligned.is_empty(busy) for aligned in self._intake.alignments.values()
         )
         if self._batch.last and (
             self._is_waiting
@@ -157,14 +157,14 @@ class Processor:
 
     def _take_ready(self, alignment: Alignment) -> None:
         now = time.monotonic()
-        while (lane := self._next_partition(alignment, now)) is not None:
+        while (buffer := self._next_partition(alignment, now)) is not None:
             if self._batch.inputs >= self._limits.most_inputs:
                 self._deliver()
                 # A delivery takes time that counts as patience with a silent partition, and after
-                # it partitions may be held.
+                # it partitions may be busy.
                 now = time.monotonic()
                 continue
-            record = lane.pop(now)
+            record = buffer.pop(now)
             self._batch.add(record, self._step.process(record), now)
 
     def _next_partition(self, alignment: Alignment, now: float) -> PartitionBuffer | None:
@@ -173,23 +173,23 @@ class Processor:
         return alignment.find_ready(now, self._step.busy_partitions)
 
     def _deliver(self) -> None:
-        # tick() runs before the transaction begins: its calls to other services, however slow,
-        # block no reader of committed records.
+        # before_commit() runs before the transaction begins: its calls to other services, however
+        # slow, block no reader of committed records.
         try:
-            outputs = self._step.tick()
+            outputs = self._step.before_commit()
         except RetryLater as error:
             log.warning("the step is asked again", reason=str(error))
             self._is_waiting = True
             return
         self._is_waiting = False
         batch = self._batch
-        done, held = batch.split_held(self._step.busy_partitions)
+        done, busy = batch.split_busy(self._step.busy_partitions)
         # Replaced first: after any error of the delivery nothing is delivered again from memory.
-        self._batch = Batch(last=held)
+        self._batch = Batch(last=busy)
         batch.outputs.extend(outputs)
         begun = time.monotonic()
-        bookmarks = self._intake.positions
-        positions = [*bookmarks.positions_after(done), *bookmarks.current_positions(held)]
+        group = self._intake.positions
+        positions = [*group.positions_after(done), *group.current_positions(busy)]
         self._delivery.deliver(batch.outputs, positions, self._intake.check_metadata)
         self._counts.add(batch, time.monotonic() - begun)
         self._step.on_commit()

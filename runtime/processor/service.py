@@ -1,8 +1,8 @@
-"""A processor as a separate process, with heartbeat, watchdog, and the error of a fenced one."""
+"""A processor as a separate process: heartbeat, watchdog, background loops, and fencing."""
 
 from collections.abc import Callable
 from contextlib import closing
-from threading import Event
+from threading import Event, Thread
 
 from runtime.process.heartbeat import Heartbeat
 from runtime.process.job import NotifyingEvent, signal_ready
@@ -29,6 +29,14 @@ def run_processor(
     Raises ProducerFenced when a successor has taken over, TallyError when it cannot go on.
     """
     processor = build(settings, job, moments)
+    # Daemon threads: a loop may wait half a minute for the brokers, and must not delay the exit.
+    for loop in job.background:
+        Thread(
+            target=loop.run,
+            args=(stopped,),
+            name=loop.name,
+            daemon=True,
+        ).start()
     heartbeat = Heartbeat(settings.heartbeat_file)
     Watchdog(job.group, heartbeat).start(stopped)
     ready = NotifyingEvent(lambda: signal_ready(settings))

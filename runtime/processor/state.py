@@ -35,5 +35,5 @@ def read_state(
             f"{', '.join(inputs)}: their partitions are divided each in another way, and {topic}"
             " keeps one state for all; give them one number of partitions"
         )
-    lanes = [(topic, number) for number in sorted(owned[0])]
-    return (to_input(message) for message in read_to_high_watermark(settings, lanes))
+    partition_ids = [(topic, number) for number in sorted(owned[0])]
+    return (to_input(message) for message in read_to_high_watermark(settings, partition_ids))

@@ -15,8 +15,8 @@ class Step(ABC):
       not count: partitions were assigned or lost, a transaction was aborted or its outcome is
       unknown;
     - `process` for each record, within one partition in the order of its offsets;
-    - `tick` once per transaction, just before it begins, and never without a record since the last
-      one, except while partitions are held;
+    - `before_commit` once per transaction, just before it begins, and never without a record since
+      the last one, except while partitions are busy;
     - `on_commit` once the transaction is known to be stored, before anything else; without this
       call nothing is stored.
 
@@ -26,10 +26,10 @@ class Step(ABC):
         event                       | called               | outputs of the step
         joins; the position is 2    | restore(a=1 b=1)     |
         a is polled, at offset 2    | process(a)           | "a=2" to its readers
-        nothing more has come       | tick()               | a=2 to partition 0 of `counts`
+        nothing more has come       | before_commit()      | a=2 to partition 0 of `counts`
         committed, with position 3  |                      |
         b is polled, at offset 3    | process(b)           | "b=2"
-        nothing more has come       | tick()               | b=2 to partition 0 of `counts`
+        nothing more has come       | before_commit()      | b=2 to partition 0 of `counts`
         aborted; the position is 3  | restore(a=1 b=1 a=2) |
         b is polled again           | process(b)           | "b=2"
 
@@ -44,8 +44,9 @@ class Step(ABC):
     def busy_partitions(self) -> Collection[int]:
         """Numbers of the partitions whose records have caused work that is left; by default none.
 
-        Their further records are not passed, and their positions do not move, until a tick() after
-        which they are no longer held. After a crash in between the records come again.
+        Their further records are not passed, and their positions do not move, until a
+        before_commit() after which they are no longer busy. After a crash in between the records
+        come again.
         """
         return ()
 
@@ -53,8 +54,8 @@ class Step(ABC):
     def process(self, record: Input) -> Sequence[Output]:
         """The outputs of the record, in the order in which they are to be sent.
 
-        State of the record goes to `state_topic` too, here or with the next tick, and to the
-        record's own partition: the process that is assigned this partition restores it.
+        State of the record goes to `state_topic` too, here or with the next before_commit(), and to
+        the record's own partition: the process that is assigned this partition restores it.
         """
 
     @abstractmethod
@@ -67,7 +68,7 @@ class Step(ABC):
         end within the minute for which the group waits for a process that does not poll.
         """
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         """Outputs of all records since the last transaction together; by default none.
 
         Outputs that depend on more than one record, or are slow to compute, belong here. Time alone

@@ -63,7 +63,7 @@ class EncodedLetter(NamedTuple):
 def encode_letter(record: UncountedRecord, cause: Cause, digest_key: bytes) -> EncodedLetter:
     """The letter of a record: its redacted key and bytes, and the headers.
 
-    Its identity is topic:partition:offset: a repeat is the same letter.
+    Its identity is topic:partition:offset: a duplicate is the same letter.
     """
     headers = {
         "reason": cause.reason,
@@ -121,7 +121,7 @@ class DeadLetter:
 
 
 def read_letters(settings: Settings) -> Iterator[DeadLetter]:
-    """Every dead letter that Kafka holds, repeats included, in the order of each partition.
+    """Every dead letter that Kafka holds, duplicates included, in the order of each partition.
 
     Raises TallyError for a record of the topic that is no dead letter; KafkaException and
     StackError as read_to_end().

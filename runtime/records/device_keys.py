@@ -119,8 +119,8 @@ class DeviceKeys:
     def _make(self, file: Path) -> None:
         for folder in (self._folder, file.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own = self._folder / f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-        descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        temporary = self._folder / f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as opened:
                 opened.write(secrets.token_bytes(KEY_BYTES))
@@ -129,12 +129,12 @@ class DeviceKeys:
                 # belong to an empty file, and a hash have no key.
                 os.fsync(opened.fileno())
             # A link is created atomically: two gateways that start together share one key.
-            os.link(own, file)
+            os.link(temporary, file)
             _sync(file.parent)
         except FileExistsError:
             pass
         finally:
-            own.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def _read(file: Path) -> bytes:

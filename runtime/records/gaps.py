@@ -90,10 +90,10 @@ def skip_gaps(
     >>> skip_gaps({"sales": {0: 5, 1: 5}}, [gap]), skip_gaps({"sales": {0: 4}}, [gap])
     ({'sales': {0: 9, 1: 5}}, {'sales': {0: 4}})
     """
-    wanted = {topic: dict(offsets) for topic, offsets in until.items()}
+    next_offsets = {topic: dict(offsets) for topic, offsets in until.items()}
     # Ascending order: the end of one gap may lie in the next.
     for gap in sorted(gaps, key=lambda gap: gap.from_offset):
-        position = wanted.get(gap.topic, {}).get(gap.partition, 0)
+        position = next_offsets.get(gap.topic, {}).get(gap.partition, 0)
         if gap.from_offset <= position < gap.until_offset:
-            wanted.setdefault(gap.topic, {})[gap.partition] = gap.until_offset
-    return wanted
+            next_offsets.setdefault(gap.topic, {})[gap.partition] = gap.until_offset
+    return next_offsets

@@ -63,8 +63,8 @@ def archive_file(cache: Path, part: str = SPARK) -> Path | None:
     if modules is None or not modules.is_file():
         return None
     folder = spark_jars() if part == SPARK else cache / "jars" / part
-    own = [classes_jar(cache)] if part == SPARK else []
-    files = [modules, *own, *sorted(folder.glob("*.jar"))]
+    own_jars = [classes_jar(cache)] if part == SPARK else []
+    files = [modules, *own_jars, *sorted(folder.glob("*.jar"))]
     # The JVM compares the same attributes before it accepts an archive.
     identities = [
         f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.exists()

@@ -42,7 +42,7 @@ def lock_folder_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
 
 def _acquire(try_lock: Callable[[], object]) -> bool:
     patience = Retrying(
-        retry=retry_if_result(lambda held: held is None),
+        retry=retry_if_result(lambda lock: lock is None),
         stop=stop_after_delay(_JVM_SECONDS),
         wait=wait_fixed(0.2),
         retry_error_callback=lambda state: None,

@@ -68,13 +68,13 @@ def read_ends_quickly(settings: Settings, topics: Iterable[str]) -> TopicOffsets
         return read_ends(consumer, topics, SHORT_TIMEOUT_SECONDS)
 
 
-def refuse_data_loss(needed: Offsets, topic: str, held: RetainedOffsets) -> None:
+def refuse_data_loss(needed: Offsets, topic: str, retained: RetainedOffsets) -> None:
     """Raise DataLoss unless the topic still holds all that is needed.
 
     Otherwise retention has deleted records, or the topic was re-created.
     """
     for partition, offset in sorted(needed.items()):
-        earliest, end = held.earliest[partition], held.end[partition]
+        earliest, end = retained.earliest[partition], retained.end[partition]
         # An offset beyond the end fails too: a log that ends before the position is another one.
         if not earliest <= offset <= end:
             raise DataLoss(

@@ -52,7 +52,7 @@ class Progress:
         query: StreamingQuery,
         families: Sequence[Family],
         memory: TopicCheckpoint,
-        begins: StartPosition,
+        start_position: StartPosition,
     ) -> None:
         session = driver.session
         self._session, self._query, self._topic_checkpoint = session, query, memory
@@ -66,7 +66,7 @@ class Progress:
         self._last_timestamp, self.batch = "", -1
         self.position: TopicOffsets = {}
         self._waiting: list[Statement] = []
-        self._complete_from = CompleteFrom(session, families, begins)
+        self._complete_from = CompleteFrom(session, families, start_position)
         self._next_write = 0.0
         # The offset is the write timestamp: a driver that wakes up late moves no reader back.
         self._insert_position = prepare_idempotent(
@@ -113,36 +113,38 @@ class Progress:
         # Converting a hundred kept reports to Python takes as long as a micro-batch: done only when
         # one was missed.
         missed = last["batchId"] > self.batch + 1
-        for report in self._query.recentProgress if missed else [last]:
+        for progress in self._query.recentProgress if missed else [last]:
             # Compared by number: the clock that stamps reports may be set back.
-            if report["batchId"] > self.batch:
-                self._process_report(json.loads(report.json))
+            if progress["batchId"] > self.batch:
+                self._process_report(json.loads(progress.json))
         self._last_timestamp = last["timestamp"]
 
-    def _process_report(self, report: BatchReport) -> None:
-        if "addBatch" not in report["durationMs"]:
+    def _process_report(self, batch_report: BatchReport) -> None:
+        if "addBatch" not in batch_report["durationMs"]:
             # The report is of an idle query: no micro-batch ran.
             return
-        acks, line = parse_reports(report), progress_line(report)
+        reports, line = parse_reports(batch_report), progress_line(batch_report)
         self.batch = line["batch_id"]
-        for ack in acks:
-            if ack.frontier is not None and ack.topic in self._families:
+        for report in reports:
+            if report.frontier is not None and report.topic in self._families:
                 # The frontier of a partition without countable records lies before any datetime.
-                seconds = max(0.0, ack.frontier / 1000 - self._lateness[ack.topic])
-                self._watermarks[ack.topic, ack.partition] = datetime.fromtimestamp(seconds, UTC)
+                seconds = max(0.0, report.frontier / 1000 - self._lateness[report.topic])
+                self._watermarks[report.topic, report.partition] = datetime.fromtimestamp(
+                    seconds, UTC
+                )
         # Noted before the offsets: a reader of the position finds its definition too.
-        self._complete_from.note(acks)
+        self._complete_from.note(reports)
         if line["until"] is not None:
             self.record_position(parse_offsets(line["until"]))
-        self._topic_checkpoint.note(acks)
-        self._note_late(acks, line)
+        self._topic_checkpoint.note(reports)
+        self._note_late(reports, line)
         append_line(self._file, json.dumps(line))
 
-    def _note_late(self, acks: Sequence[PartitionReport], line: BatchReport) -> None:
+    def _note_late(self, reports: Sequence[PartitionReport], line: BatchReport) -> None:
         recorded_at = datetime.fromisoformat(line["timestamp"])
         for topic, family in self._families.items():
             # Counted by topic only: the store and window of a dropped record are not known here.
-            if late := sum(ack.late for ack in acks if ack.topic == topic):
+            if late := sum(report.late for report in reports if report.topic == topic):
                 self._waiting.append(
                     self._insert_late.bind(
                         (family.name, line["run_id"], line["batch_id"], recorded_at, late)
@@ -178,28 +180,28 @@ def progress_file(home: Path, query: str) -> Path:
     return home / "logs" / f"speed-progress-{query}.jsonl"
 
 
-def progress_line(report: BatchReport) -> dict[str, Any]:
+def progress_line(batch_report: BatchReport) -> dict[str, Any]:
     """The fields of one report's line.
 
     They are the micro-batch, records read, milliseconds by step (duration_ms), counts of records
     that were late or left out by reason, rows written, bytes of state, and `until`: the first
     offset after it by topic and partition.
     """
-    acks, offsets = parse_reports(report), report["sources"][0]
+    reports, offsets = parse_reports(batch_report), batch_report["sources"][0]
     reasons = SKIP_REASONS[1:]
-    left_out = {name: sum(getattr(ack, name) for ack in acks) for name in reasons}
+    left_out = {name: sum(getattr(report, name) for report in reports) for name in reasons}
     return {
         # The demo, the audit and the benchmarks read these lines and depend on the names.
-        "query": report["name"],
-        "run_id": report["runId"],
-        "batch_id": report["batchId"],
-        "timestamp": report["timestamp"],
-        "input_rows": report["numInputRows"],
-        "duration_ms": report["durationMs"],
-        "late": sum(ack.late for ack in acks),
+        "query": batch_report["name"],
+        "run_id": batch_report["runId"],
+        "batch_id": batch_report["batchId"],
+        "timestamp": batch_report["timestamp"],
+        "input_rows": batch_report["numInputRows"],
+        "duration_ms": batch_report["durationMs"],
+        "late": sum(report.late for report in reports),
         **left_out,
-        "rows": sum(ack.rows for ack in acks),
-        "state_bytes": sum(state["memoryUsedBytes"] for state in report["stateOperators"]),
+        "rows": sum(report.rows for report in reports),
+        "state_bytes": sum(state["memoryUsedBytes"] for state in batch_report["stateOperators"]),
         "until": offsets["endOffset"],
     }
 
@@ -211,9 +213,11 @@ LONGEST_PERIOD_MILLIS = (MAX_DAYS + 1) * DAY_MILLIS
 class CompleteFrom:
     """The first whole window of each partition, once it is known by the current definition."""
 
-    def __init__(self, session: Session, families: Sequence[Family], begins: StartPosition) -> None:
+    def __init__(
+        self, session: Session, families: Sequence[Family], start_position: StartPosition
+    ) -> None:
         self._families = {family.topic: family for family in families}
-        self._start_position = begins
+        self._start_position = start_position
         # Within one epoch the row is a register by offset: a driver that wakes up late changes
         # nothing.
         self._write = prepare_idempotent(
@@ -233,11 +237,11 @@ class CompleteFrom:
                 if topic in self._families and starting.get(number) == offset:
                     self._raise_floor(topic, number, 0)
 
-    def note(self, acks: Iterable[PartitionReport]) -> None:
-        """Note the floors that the micro-batch of the acks has found in the state."""
-        for ack in acks:
-            if ack.topic in self._families and ack.floor is not None:
-                self._raise_floor(ack.topic, ack.partition, ack.floor)
+    def note(self, reports: Iterable[PartitionReport]) -> None:
+        """Note the floors that the micro-batch of the reports has found in the state."""
+        for report in reports:
+            if report.topic in self._families and report.floor is not None:
+                self._raise_floor(report.topic, report.partition, report.floor)
 
     def build_writes(self, topic: str, number: int, until: int) -> list[Statement]:
         """Statements that store how far a partition is read, the first offset not in its rows.
@@ -253,8 +257,8 @@ class CompleteFrom:
     def _raise_floor(self, topic: str, number: int, floor: int) -> None:
         family = self._families[topic]
         begun = _millis(self._start_position.floors.get(family.name))
-        found, lane = complete_from(family, max(floor, begun)), (topic, number)
-        self._floors[lane] = max(found, self._floors.get(lane, 0))
+        found, partition_id = complete_from(family, max(floor, begun)), (topic, number)
+        self._floors[partition_id] = max(found, self._floors.get(partition_id, 0))
 
 
 def complete_from(family: Family, floor: int) -> int:

@@ -1,4 +1,4 @@
-"""The handover record with which a query begins: a stored one, or else a new one.
+"""The start position with which a query begins: a stored one, or else a new one.
 
 A new one is computed from the master dataset. Its floor says from which window on a query without a
 checkpoint may write (docs/guarantees.md).
@@ -100,7 +100,7 @@ class StartPosition:
 
 
 def load_start_position(checkpoint: Path) -> StartPosition | None:
-    """The record with which this checkpoint's query began; None if there is none."""
+    """The start position of this checkpoint's query; None if there is none."""
     file = checkpoint / FILE
     if not file.is_file():
         return None
@@ -112,40 +112,40 @@ def load_start_position(checkpoint: Path) -> StartPosition | None:
     return StartPosition(parse_offsets(content["starting"]), floors)
 
 
-def store_start_position(checkpoint: Path, handover: StartPosition) -> None:
-    """Store the record with the checkpoint, before the query's first micro-batch.
+def store_start_position(checkpoint: Path, position: StartPosition) -> None:
+    """Store the start position with the checkpoint, before the query's first micro-batch.
 
     The write is atomic.
     """
     floors = {
-        family: format_utc(floor) if floor else None for family, floor in handover.floors.items()
+        family: format_utc(floor) if floor else None for family, floor in position.floors.items()
     }
-    text = json.dumps({"starting": {**handover.offsets}, "floors": floors})
+    text = json.dumps({"starting": {**position.offsets}, "floors": floors})
     checkpoint.mkdir(parents=True, exist_ok=True)
-    # Durable: a query whose checkpoint has begun and lost its record refuses to go on.
+    # Durable: a query whose checkpoint has begun and lost its start position refuses to go on.
     write_atomically(checkpoint / FILE, text, is_durable=True)
 
 
 def resolve_start_position(
     driver: Driver, query: str, families: Sequence[Family], earliest: TopicOffsets
 ) -> StartPosition:
-    """The record that is valid for the query of these topics.
+    """The start position that is valid for the query of these topics.
 
     It is stored with the checkpoint before the first micro-batch. `earliest` are the first offsets
     that the topics hold, `families` those whose views the query keeps. A topic that is new to a
     begun query begins at its earliest offset, as in Spark. Raises UnrecoverableError when a
-    checkpoint has lost its record, TallyError when the master cannot determine a floor yet.
+    checkpoint has lost its start position, TallyError when the master cannot determine a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
     stored, begun = load_start_position(checkpoint), has_begun(checkpoint)
-    # Only the stored record has the window from which on this query has seen everything; a floor
+    # Only the stored position has the window from which on this query has seen everything; a floor
     # computed now is that of another beginning.
     if begun and stored is None:
         raise UnrecoverableError(
             f"checkpoint {checkpoint}: {FILE} is missing;"
             " restore the whole folder, or move it away to begin again"
         )
-    # A record without a micro-batch is not reused: Kafka and the master may have moved on since.
+    # A position without a micro-batch is not reused: Kafka and the master may have moved on since.
     known = stored if begun and stored else StartPosition({}, {})
     added = {topic: first for topic, first in earliest.items() if topic not in known.offsets}
     if not added:
@@ -164,8 +164,8 @@ def resolve_start_position(
         for family in families
         if family.topic in starting
     }
-    settled = StartPosition({**known.offsets, **starting}, {**known.floors, **floors})
-    # Once a micro-batch has run this record is final: Kafka's first offsets move on with its
+    position = StartPosition({**known.offsets, **starting}, {**known.floors, **floors})
+    # Once a micro-batch has run this position is final: Kafka's first offsets move on with its
     # retention, and the floor must not.
-    store_start_position(checkpoint, settled)
-    return settled
+    store_start_position(checkpoint, position)
+    return position

@@ -27,7 +27,7 @@ LastRecord = tuple[int, int]
 class TopicIdentity:
     """A topic's id, and (offset, CRC-32) of the last record read in each partition.
 
-    A record with a null value leaves no mark.
+    A record with a null value is not noted.
     """
 
     topic_id: str
@@ -50,8 +50,8 @@ def load_topic_identities(checkpoint: Path) -> dict[str, TopicIdentity]:
 
 def _parse_topic_identity(content: Mapping[str, Any]) -> TopicIdentity:
     topic_id, last = content["topic_id"], parse_partition_keys(content["last"])
-    marks = {number: (offset, crc) for number, (offset, crc) in last.items()}
-    return TopicIdentity(topic_id, marks)
+    last_records = {number: (offset, crc) for number, (offset, crc) in last.items()}
+    return TopicIdentity(topic_id, last_records)
 
 
 def store_topic_identities(checkpoint: Path, memories: TopicIdentities) -> None:
@@ -59,7 +59,7 @@ def store_topic_identities(checkpoint: Path, memories: TopicIdentities) -> None:
     content = {
         topic: {
             "topic_id": remembered.topic_id,
-            "last": {number: [*mark] for number, mark in remembered.last.items()},
+            "last": {number: [*record] for number, record in remembered.last.items()},
         }
         for topic, remembered in memories.items()
     }
@@ -68,7 +68,7 @@ def store_topic_identities(checkpoint: Path, memories: TopicIdentities) -> None:
 
 
 class TopicCheckpoint:
-    """Memory of one running query about its topics; it grows with the acks."""
+    """Memory of one running query about its topics; it grows with the reports."""
 
     def __init__(self, checkpoint: Path, memories: TopicIdentities) -> None:
         # Stored before anything is read: a topic that is re-created before the first micro-batch
@@ -76,31 +76,31 @@ class TopicCheckpoint:
         self._checkpoint, self._identities = checkpoint, dict(memories)
         store_topic_identities(checkpoint, memories)
 
-    def note(self, acks: Iterable[PartitionReport]) -> None:
-        """Store the last records that the micro-batch of the acks has read."""
-        marked = [ack for ack in acks if ack.crc != NO_CRC]
-        for ack in marked:
-            known = self._identities[ack.topic]
-            last = {**known.last, ack.partition: (ack.offset, ack.crc)}
-            self._identities[ack.topic] = replace(known, last=last)
-        if marked:
+    def note(self, reports: Iterable[PartitionReport]) -> None:
+        """Store the last records that the micro-batch of the reports has read."""
+        reported = [report for report in reports if report.crc != NO_CRC]
+        for report in reported:
+            known = self._identities[report.topic]
+            last = {**known.last, report.partition: (report.offset, report.crc)}
+            self._identities[report.topic] = replace(known, last=last)
+        if reported:
             store_topic_identities(self._checkpoint, self._identities)
 
 
 def verify_topic_identity(
-    settings: Settings, checkpoint: Path, held: Mapping[str, RetainedOffsets]
+    settings: Settings, checkpoint: Path, retained: Mapping[str, RetainedOffsets]
 ) -> TopicCheckpoint:
     """The memory of a query, once it is checked against the records that the topics hold.
 
     Raises DataLoss when a topic is not the one that the query has read.
     """
-    ids, known = read_topic_ids(settings, held), load_topic_identities(checkpoint)
+    ids, known = read_topic_ids(settings, retained), load_topic_identities(checkpoint)
     memories = {
         topic: known.get(
             topic,
             TopicIdentity(ids[topic], {}),
         )
-        for topic in held
+        for topic in retained
     }
     for topic, memory in memories.items():
         if memory.topic_id != ids[topic]:
@@ -111,7 +111,7 @@ def verify_topic_identity(
         for partition, (offset, crc) in sorted(memory.last.items()):
             # Retention may have deleted the record: that is no sign of another log.
             if (
-                held[topic].earliest[partition] <= offset
+                retained[topic].earliest[partition] <= offset
                 and _crc_at(settings, (topic, partition, offset)) != crc
             ):
                 raise DataLoss(

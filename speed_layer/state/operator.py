@@ -84,7 +84,7 @@ class WindowOperator(StatefulProcessor):
         self._waiting: list[WindowRows] = []
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        """Process a partition and yield its ack (speed_layer/state/partition_reports.py).
+        """Process a partition and yield its report (speed_layer/state/partition_reports.py).
 
         `key` is (topic, partition), `rows` are its packed records.
         """
@@ -99,7 +99,7 @@ class WindowOperator(StatefulProcessor):
         count = self._write(family, compute_rows(family, state, counted, position))
         self._stored.update((_ENCODER.encode(to_stored_state(family, state)),))
         offset, crc = last_read(table)
-        ack = PartitionReport(
+        report = PartitionReport(
             topic,
             int(partition),
             count,
@@ -110,7 +110,7 @@ class WindowOperator(StatefulProcessor):
             floor=state.floor,
             **_count_skips(table, state.below_floor),
         )
-        yield to_record_batch([ack]).to_pandas()
+        yield to_record_batch([report]).to_pandas()
 
     def close(self) -> None:
         """Block until all rows of the task are acknowledged and announced.

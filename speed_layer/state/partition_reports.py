@@ -1,6 +1,6 @@
-"""Acks of the operator: one for each partition that a micro-batch has read.
+"""Reports of the operator: one for each partition that a micro-batch has read.
 
-They return to the driver in Spark's report.
+They return to the driver in Spark's report of the micro-batch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+# The name under which Spark's report has them.
 METRIC = "acks"
 # Reasons why a record is left out of the views; the first means that it is not.
 # The order is that of their weight: a record with several reasons counts under the first, so that
@@ -54,15 +55,15 @@ SCHEMA = ", ".join(
 )
 
 
-def observe_reports(acks: DataFrame) -> DataFrame:
-    """Add the acks to the report of their micro-batch (observed metrics).
+def observe_reports(reports: DataFrame) -> DataFrame:
+    """Add the partition reports to Spark's report of their micro-batch (observed metrics).
 
     Nothing else is sent to the driver.
 
     In:  SCHEMA, one row for each partition that the micro-batch has read.
-    Out: the same rows; the report has them as a list under METRIC.
+    Out: the same rows; Spark's report has them as a list under METRIC.
     """
-    return acks.observe(
+    return reports.observe(
         METRIC,
         F.collect_list(
             F.struct(*(field.name for field in fields(PartitionReport))),
@@ -70,21 +71,21 @@ def observe_reports(acks: DataFrame) -> DataFrame:
     )
 
 
-def parse_reports(report: Mapping[str, Any]) -> list[PartitionReport]:
-    """The acks of a micro-batch's report, one for each partition that it has read."""
-    metrics = report.get("observedMetrics", {}).get(METRIC, {})
+def parse_reports(batch_report: Mapping[str, Any]) -> list[PartitionReport]:
+    """The partition reports in Spark's report of a micro-batch."""
+    metrics = batch_report.get("observedMetrics", {}).get(METRIC, {})
     return [PartitionReport(**values) for values in metrics.get(METRIC) or []]
 
 
-def to_record_batch(acks: Iterable[PartitionReport]) -> pa.RecordBatch:
-    """The acks as an Arrow batch in Spark's columns (SCHEMA)."""
+def to_record_batch(reports: Iterable[PartitionReport]) -> pa.RecordBatch:
+    """The reports as an Arrow batch in Spark's columns (SCHEMA)."""
     types = pa.schema(
         [
             (name, pa.string() if kind is str else pa.int64())
             for name, kind in get_type_hints(PartitionReport).items()
         ]
     )
-    return pa.RecordBatch.from_pylist([asdict(ack) for ack in acks], schema=types)
+    return pa.RecordBatch.from_pylist([asdict(report) for report in reports], schema=types)
 
 
 def crc_column(value: str) -> Column:
@@ -104,7 +105,7 @@ def last_read(records: pa.Table) -> tuple[int, int]:
 
     NO_CRC for both if there is none.
     """
-    # Two records without a value cannot be distinguished: they leave no mark.
+    # Two records without a value cannot be distinguished: they are not noted.
     valued = records.filter(pc.not_equal(records["crc"], NO_CRC))
     if not valued.num_rows:
         return NO_CRC, NO_CRC

@@ -144,13 +144,13 @@ def _pin_offset(pointer: Generation, number: int, epochs: Epochs | None) -> int:
 
 def _records_on_days(records: DataFrame, days: Sequence[date]) -> DataFrame:
     # Dates are text: the bridge to the JVM accepts no date before the year 1000.
-    wanted = [f"DATE'{day.isoformat()}'" for day in days]
+    dates = [f"DATE'{day.isoformat()}'" for day in days]
     return records.where(
-        f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})"
+        f"event_date BETWEEN {dates[0]} AND {dates[-1]} AND event_date IN ({', '.join(dates)})"
     )
 
 
 def _windows_on_days(rows: DataFrame, days: Sequence[date]) -> DataFrame:
     """The rows whose windows (milliseconds since 1970) lie on these UTC days."""
-    wanted = ", ".join(f"DATE'{day.isoformat()}'" for day in days)
-    return rows.where(f"to_date(timestamp_millis(window_start)) IN ({wanted})")
+    dates = ", ".join(f"DATE'{day.isoformat()}'" for day in days)
+    return rows.where(f"to_date(timestamp_millis(window_start)) IN ({dates})")

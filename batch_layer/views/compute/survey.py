@@ -77,12 +77,12 @@ class Survey:
 
     def count(self, *names: str, days: Collection[date] | None = None) -> int:
         """The number of records of the days, or of all days, that have these fates."""
-        wanted = None if days is None else set(days)
+        chosen_days = None if days is None else set(days)
         return sum(
             line[name]
             for line in self.lines
             for name in names
-            if wanted is None or line["event_date"] in wanted
+            if chosen_days is None or line["event_date"] in chosen_days
         )
 
     def count_uncounted(self, days: Collection[date]) -> int:

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import read_extent, read_retained_offsets
+from batch_layer.master.positions import read_bounds_by_topic, read_extent
 from batch_layer.master.table import read_version
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.kafka.offsets import Offsets, find_unread
@@ -79,18 +79,18 @@ def pin_master(
     retained, still_open = stable_offsets(settings, topic)
     # Read after the ends of the topics: the master can only have advanced since.
     version = DeltaTable(str(path)).version()
-    held = read_extent(path, version).until.get(topic, {})
+    until = read_extent(path, version).until.get(topic, {})
     # A transaction that does not end hides the records behind it: nothing is claimed for its
     # partition.
-    unheld = oldest_canonical(spark, settings, topic, held, retained) | dict.fromkeys(
+    oldest_unread = oldest_canonical(spark, settings, topic, until, retained) | dict.fromkeys(
         still_open, UNKNOWN_PAST
     )
     # The oldest waiting record of all places decides.
-    through = {number: min(now, waiting, unheld.get(number, now)) for number in retained}
+    through = {number: min(now, waiting, oldest_unread.get(number, now)) for number in retained}
     records = read_version(spark, path, version).where(F.col("source") == family.name)
     return Pin(
         version,
-        {number: held.get(number, 0) for number in retained},
+        {number: until.get(number, 0) for number in retained},
         through,
     ), records
 
@@ -143,10 +143,10 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, s
     With the offsets of the third row a generation would count one half of a transaction and claim
     to have the other half up to the same instant.
     """
-    written = read_retained_offsets(settings, [topic], "read_uncommitted")[topic]
+    written = read_bounds_by_topic(settings, [topic], "read_uncommitted")[topic]
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
-        kept = read_retained_offsets(settings, [topic])[topic]
+        kept = read_bounds_by_topic(settings, [topic])[topic]
         still_open = {*find_unread(_ends(written), _ends(kept))}
         if not still_open or time.monotonic() > deadline:
             return kept, still_open
@@ -157,15 +157,15 @@ def oldest_canonical(
     spark: SparkSession,
     settings: Settings,
     topic: str,
-    held: Mapping[int, int],
+    until: Mapping[int, int],
     kept: BoundsByPartition,
 ) -> dict[int, datetime]:
     """Earliest arrival (UTC) of the records beyond those held, by partition of a canonical topic.
 
-    Partitions without such records are absent. held: first offset not held, by partition; kept: the
-    offsets that stable_offsets() returns.
+    Partitions without such records are absent. until: first offset not held, by partition; kept:
+    the offsets that stable_offsets() returns.
     """
-    behind = find_unread(_ends(kept), held)
+    behind = find_unread(_ends(kept), until)
     gone = [number for number, offset in behind.items() if offset < kept[number].earliest]
     lost = dict.fromkeys(gone, UNKNOWN_PAST)
     starting = {number: offset for number, offset in behind.items() if number not in lost}

@@ -48,13 +48,13 @@ class RebuildScope:
     until: Mapping[date, Mapping[int, int]]
 
 
-def all_days(reach: RebuildScope, published: Mapping[date, Generation]) -> set[date]:
+def all_days(scope: RebuildScope, published: Mapping[date, Generation]) -> set[date]:
     """Days with records, days that are served already, and claimed days without any record."""
-    return {*reach.until, *published, *reach.coverage.days()}
+    return {*scope.until, *published, *scope.coverage.days()}
 
 
 def dirty_days(
-    reach: RebuildScope, published: Mapping[date, Generation], linked: Iterable[tuple[date, date]]
+    scope: RebuildScope, published: Mapping[date, Generation], linked: Iterable[tuple[date, date]]
 ) -> set[date]:
     """Days whose published rows lack something that a rebuild now would have.
 
@@ -71,15 +71,15 @@ def dirty_days(
         3rd  | 55, 3rd 09:00                    | 55                 | yes, 10:15 can be claimed
         Feb. | nothing                          | 41                 | yes, once: a wrong clock
 
-    With the conflict (2nd, 1st), a receipt of the 2nd that is a copy of one of the 1st, the 1st is
-    dirty too.
+    With the conflict (2nd, 1st), a receipt of the 2nd with the identity of one of the 1st, the
+    1st is dirty too.
     """
     dirty = {
         day
-        for day in all_days(reach, published)
-        if day not in published or _is_outdated(published[day], reach)
+        for day in all_days(scope, published)
+        if day not in published or _is_outdated(published[day], scope)
     }
-    return dirty | {first for own, first in linked if own in dirty}
+    return dirty | {first for day, first in linked if day in dirty}
 
 
 def newest(days: Collection[date]) -> list[date]:
@@ -90,9 +90,9 @@ def newest(days: Collection[date]) -> list[date]:
     return sorted(days)[-MAX_DAYS:]
 
 
-def _is_outdated(pointer: Generation, reach: RebuildScope) -> bool:
+def _is_outdated(pointer: Generation, scope: RebuildScope) -> bool:
     """Whether a rebuild now would give the day another generation than the published one."""
-    claim = reach.coverage.claim(pointer.day)
+    claim = scope.coverage.claim(pointer.day)
     start, end = day_start(pointer.day), day_end(pointer.day)
     # The instants are clamped to the day: a past day is covered to its end by a rebuild at any
     # later time, and unclamped every run would find every day outdated.
@@ -100,13 +100,13 @@ def _is_outdated(pointer: Generation, reach: RebuildScope) -> bool:
         max(start, min(end, until)) for until in (pointer.covered_until, claim.covered_until)
     )
     return (
-        pointer.epoch != reach.epochs.for_day(pointer.day)
+        pointer.epoch != scope.epochs.for_day(pointer.day)
         or pointer.covered_from != claim.covered_from
         or had < has
         # The claim includes records that have turned out to be lost since.
-        or had > max(start, reach.coverage.limit(pointer.day))
+        or had > max(start, scope.coverage.limit(pointer.day))
         or any(
             until > pointer.pinned.get(number, 0)
-            for number, until in reach.until.get(pointer.day, {}).items()
+            for number, until in scope.until.get(pointer.day, {}).items()
         )
     )

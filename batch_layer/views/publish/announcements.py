@@ -44,7 +44,8 @@ _FLUSH_SECONDS = 60.0
 class Restatement:
     """One window whose published rows changed.
 
-    id: made of family, day, earlier and new generation, store and window; a repeat has the same id.
+    id: made of family, day, earlier and new generation, store and window; a duplicate has the same
+    id.
     """
 
     id: str
@@ -76,7 +77,7 @@ class Announcements:
         """Send one dead letter for each conflict or unreadable record; return how many were sent.
 
         Blocks until all are acknowledged; raises TallyError when one is not. The record's
-        coordinates are the letter's identity, so a repeat is the same letter.
+        coordinates are the letter's identity, so a duplicate is the same letter.
         """
         sent = 0
         for record in found:

@@ -167,17 +167,17 @@ def _check_store_days(
     # A day without new records has the same rows as the served generation: the served rows need
     # not be read for a comparison.
     store_days = [_store_day(*day, rows) for day, rows in days]
-    held = reader.read_rows(store_days)
+    written = reader.read_rows(store_days)
     rows_owed = (row for _, rows in days for row in rows)
     owed = {(row.store, row.start): row.values for row in rows_owed}
     found = GenerationCheck(
         windows=len(owed),
-        unequal=unequal_windows(held, owed)[:SHOWN_WINDOWS],
-        changed=len({row.window for row in held if row.changed}),
+        unequal=unequal_windows(written, owed)[:SHOWN_WINDOWS],
+        changed=len({row.window for row in written if row.changed}),
     )
     for (store, day), _ in days:
         _widen(found.stores, store, DaySpan(day, day))
-    for row in held:
+    for row in written:
         for axis, value in zip(family.axes, row.axes, strict=True):
             found.add_axis_value(axis, row.store, value, DaySpan(row.day, row.day))
     return found
@@ -188,11 +188,11 @@ def _store_day(store: str, day: int, rows: Iterable[ExpectedRow]) -> StoreDay:
 
 
 def unequal_windows(
-    held: Iterable[WrittenRow], owed: Mapping[StoreStart, ExpectedValues]
+    written: Iterable[WrittenRow], owed: Mapping[StoreStart, ExpectedValues]
 ) -> list[UnequalWindow]:
     """The windows in which both differ, ascending; a window that one side lacks counts as 0."""
     there: dict[StoreStart, list[WrittenRow]] = defaultdict(list)
-    for row in held:
+    for row in written:
         there[row.window].append(row)
     # Windows are compared singly: a grand total hides a row in the wrong window or store.
     unequal = []

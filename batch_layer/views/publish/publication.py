@@ -82,9 +82,11 @@ def publish(job: RebuildJob, family: Family) -> PublicationResult:
     pinned = _pin_family(job, family, table)
     try:
         days = _select_days(job.request, job.settings, family, pinned)
-        reach = f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
+        extent_text = (
+            f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
+        )
         _print_progress(
-            f"{family.name}: {len(days)} days to rebuild from {reach}"
+            f"{family.name}: {len(days)} days to rebuild from {extent_text}"
             f" {format_utc(min(pinned.pin.through.values()))}"
         )
         if not days or job.dry_run:
@@ -129,13 +131,13 @@ def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> PinnedR
 
 
 def _select_days(
-    wanted: RebuildRequest, settings: Settings, family: Family, pinned: PinnedRecords
+    request: RebuildRequest, settings: Settings, family: Family, pinned: PinnedRecords
 ) -> list[date]:
     """The days to rebuild, ascending."""
-    reach = RebuildScope(family.epochs, pinned.coverage, pinned.survey.until())
-    if wanted.mode == "days" and wanted.first and wanted.last:
-        days = {*days_between(wanted.first, wanted.last)}
-        outdated = dirty_days(reach, pinned.current, ())
+    scope = RebuildScope(family.epochs, pinned.coverage, pinned.survey.until())
+    if request.mode == "days" and request.first and request.last:
+        days = {*days_between(request.first, request.last)}
+        outdated = dirty_days(scope, pinned.current, ())
         # Whole key periods are rebuilt: otherwise a visit could be joined on one day and still be
         # counted on the next. Periods of a changed day among them follow too: after this run no
         # other would know of the change.
@@ -144,9 +146,9 @@ def _select_days(
             days |= more
             more = period_days(settings, family, pinned, [*(days & outdated)])
         return sorted(days)
-    if wanted.mode == "full":
-        return newest(all_days(reach, pinned.current))
-    dirty = dirty_days(reach, pinned.current, read_day_links(pinned))
+    if request.mode == "full":
+        return newest(all_days(scope, pinned.current))
+    dirty = dirty_days(scope, pinned.current, read_day_links(pinned))
     return newest(dirty | period_days(settings, family, pinned, [*dirty]))
 
 

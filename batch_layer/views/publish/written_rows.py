@@ -83,7 +83,7 @@ class WrittenRowReader:
 
     def read_rows(self, days: Sequence[StoreDay]) -> list[WrittenRow]:
         """Rows of the generation; the windows that it changes are stored before this returns."""
-        held = self._read(
+        written = self._read(
             [(store, day, self._generation) for store, day, _ in days],
         )
         compared = [
@@ -96,7 +96,7 @@ class WrittenRowReader:
         for store, day, _ in days:
             earlier = self._served_generation.get(day, 0)
             served = before.get((store, day, earlier))
-            for row in held[store, day, self._generation]:
+            for row in written[store, day, self._generation]:
                 # None where the served generation was not read, or there is none: the first
                 # generation of a day replaces provisional numbers and restates nothing.
                 is_changed = served is not None and row not in served

@@ -65,15 +65,15 @@ class DroppedFile:
 
     def move(self, filed: int, name: str) -> None:
         """Move the file into a folder, given by its descriptor. Raises FileChanged, OSError."""
-        own = self.relative.name
+        old_name = self.relative.name
         with open_folder(self.root, self.relative.parent) as folder:
-            self._compare(os.lstat(own, dir_fd=folder))
-            os.rename(own, name, src_dir_fd=folder, dst_dir_fd=filed)
+            self._compare(os.lstat(old_name, dir_fd=folder))
+            os.rename(old_name, name, src_dir_fd=folder, dst_dir_fd=filed)
             # Another file may have taken this one's name between the check and the move.
             moved = file_state(os.lstat(name, dir_fd=filed))
             if moved[:-1] != self.state[:-1]:
                 # It gets its name back, unless that is taken by now.
-                os.link(name, own, src_dir_fd=filed, dst_dir_fd=folder, follow_symlinks=False)
+                os.link(name, old_name, src_dir_fd=filed, dst_dir_fd=folder, follow_symlinks=False)
                 os.unlink(name, dir_fd=filed)
                 raise self._change_error()
 

@@ -132,8 +132,8 @@ class DropFolder:
 
     def _is_looked_at(self, path: Path) -> bool:
         # Hidden files belong to file managers and network drives.
-        own = self.root / DONE, self.root / REFUSED
-        return path not in own and not path.name.startswith(".")
+        archives = self.root / DONE, self.root / REFUSED
+        return path not in archives and not path.name.startswith(".")
 
     def _add_path(self, path: Path, now: float, found: FolderScan) -> None:
         if not self._is_looked_at(path):
@@ -151,11 +151,11 @@ class DropFolder:
             found.settled.append(DroppedFile(self.root, relative, file_state(status)))
 
 
-def _free_names(folder: int, wanted: Path) -> tuple[str, str]:
+def _free_names(folder: int, target: Path) -> tuple[str, str]:
     """A name for the file and one for its answer; a later export may have the same name."""
-    ending = "refused" if wanted.parts[0] == REFUSED else "rejected"
-    stem = os.fsdecode(os.fsencode(wanted.stem)[:_MAX_NAME_BYTES])
-    suffix = os.fsdecode(os.fsencode(wanted.suffix)[:_MAX_SUFFIX_BYTES])
+    ending = "refused" if target.parts[0] == REFUSED else "rejected"
+    stem = os.fsdecode(os.fsencode(target.stem)[:_MAX_NAME_BYTES])
+    suffix = os.fsdecode(os.fsencode(target.suffix)[:_MAX_SUFFIX_BYTES])
     names = (f"{stem}{f'-{number}' if number > 1 else ''}{suffix}" for number in count(1))
     pairs = ((name, f"{name}.{ending}.json") for name in names)
     present = {*os.listdir(folder)}

@@ -83,8 +83,8 @@ def _door_counts(store: TwinStore, day: date, crossed: DoorCrossings) -> Iterato
     opens, closes = (int(instant.timestamp()) for instant in store.hours(day))
     open_numbers = range(opens // DOOR_SECONDS, -(-closes // DOOR_SECONDS))
     for door in range(store.doors):
-        own = crossed.get(door, ())
-        counts = Counter((int(at) // DOOR_SECONDS, way) for at, way in own)
+        crossings = crossed.get(door, ())
+        counts = Counter((int(at) // DOOR_SECONDS, way) for at, way in crossings)
         for number in sorted({*open_numbers, *(number for number, _ in counts)}):
             yield _message(
                 "traffic",
@@ -123,9 +123,9 @@ def _sightings(
         at = person.came + chance.uniform(0, min(phone.every_seconds, stayed))
         while at < person.left:
             # A phone that only looks for networks makes up a new address for each burst.
-            own = phone.address if is_steady else address(chance, is_local=True)
+            phone_address = phone.address if is_steady else address(chance, is_local=True)
             if chance.random() >= store.phones.lost:
-                device = device_hash(own, store.store_id, day, seed)
+                device = device_hash(phone_address, store.store_id, day, seed)
                 dbm = _draw_dbm(chance, is_inside=person.is_visitor)
                 access_point = f"ap-{1 + chance.randrange(store.access_points)}"
                 yield _message(
@@ -155,11 +155,11 @@ def _draw_dbm(chance: Random, *, is_inside: bool) -> int:
     return max(_MIN_DBM, min(_MAX_DBM, dbm))
 
 
-def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
+def device_hash(phone_address: bytes, store_id: str, day: date, seed: int) -> str:
     """The hash of a device's address in one store on one day, as a gateway's key would make it."""
     key_name = f"twin/{seed}/{store_id}/{day.isoformat()}"
     key = blake2b(key_name.encode()).digest()
-    return blake2b(own, key=key, digest_size=16).hexdigest()
+    return blake2b(phone_address, key=key, digest_size=16).hexdigest()
 
 
 def _receipts(

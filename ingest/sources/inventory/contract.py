@@ -79,7 +79,7 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.timestamp_text,
-        # Without the article's name, which may be spelled differently in the next copy.
+        # Without the article's name, which may be spelled differently in the next duplicate.
         fingerprint=fingerprint([identity, instant, kind, item_id, amount]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,

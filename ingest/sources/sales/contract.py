@@ -84,7 +84,7 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.event_instant(tree, arrival, rules)
     store_id, till_id, transaction_id = _read_ids(tree)
-    epoch = _epoch(tree, rules.numbering_epoch(store_id, happened_at))
+    numbering_epoch = _read_numbering_epoch(tree, rules.numbering_epoch(store_id, happened_at))
     kind = read.choice(tree.get("kind", "sale"), "/kind", KINDS)
     own_currency = read.currency_code(tree["currency"], "/currency") if "currency" in tree else None
     voided_receipt = read_void_target(tree, store_id, happened_at, rules)
@@ -100,7 +100,8 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
     instant = format_utc(closed_at)
     # These are the fields before enrichment: neither arrival nor the store's currency nor the
     # rotating loyalty key may change the fingerprint.
-    ids, kind_fields = (store_id, till_id, epoch, transaction_id), (kind, own_currency, voids)
+    ids = (store_id, till_id, numbering_epoch, transaction_id)
+    kind_fields = (kind, own_currency, voids)
     sent_fields = [*ids, instant, *kind_fields, source, *_fact_fields(standing)]
     content = [standing.status, instant, *kind_fields, *line_content(source, lines)]
     identity = version_event_id(receipt_id(*ids), version, content)
@@ -117,7 +118,7 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
         raw_offset=arrival.offset,
         till_id=till_id,
         transaction_id=transaction_id,
-        numbering_epoch=epoch,
+        numbering_epoch=numbering_epoch,
         kind=kind,
         currency=money.currency,
         **_parts(kind, () if version.rule else lines, taken is not None),
@@ -140,14 +141,14 @@ def _read_ids(tree: JsonObject) -> tuple[str, str, str]:
     return store_id, till_id, transaction_id
 
 
-def _money(rules: Rules, store_id: str, closed_at: datetime, own: str | None) -> Money:
+def _money(rules: Rules, store_id: str, closed_at: datetime, named_currency: str | None) -> Money:
     """Currency and rounding of a receipt closed at `closed_at`; `own` is the currency it names."""
-    currency = own or rules.money.currency(store_id, closed_at)
+    currency = named_currency or rules.money.currency(store_id, closed_at)
     return Money(currency, rules.money.rounding(store_id, closed_at))
 
 
-def _epoch(tree: JsonObject, usual: str) -> str:
-    return read.identifier(tree.get("numbering_epoch", usual), "/numbering_epoch")
+def _read_numbering_epoch(tree: JsonObject, default: str) -> str:
+    return read.identifier(tree.get("numbering_epoch", default), "/numbering_epoch")
 
 
 def _fact_fields(standing: ReceiptFacts) -> list[Any]:

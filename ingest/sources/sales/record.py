@@ -50,9 +50,9 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class VoidedReceipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The receipt that a void takes back.
 
-    Without till and epoch it is the store's only receipt with this number or reference. Versions
-    up to `revision` are taken back, all if it is None. `voided_at` is the time of the void if the
-    void's `happened_at` is that of the receipt.
+    Without till and numbering epoch it is the store's only receipt with this number or reference.
+    Versions up to `revision` are taken back, all if it is None. `voided_at` is the time of the void
+    if the void's `happened_at` is that of the receipt.
     """
 
     till_id: str | None = None

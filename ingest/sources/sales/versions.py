@@ -139,12 +139,12 @@ def read_void_target(
             f"{_CLOSED_AT}: is missing; the store's receipt numbers begin again, so a void says"
             " when its receipt was closed, or in which numbering_epoch",
         )
-    usual_epoch = rules.numbering_epoch(store_id, counts_at)
+    numbering_epoch = rules.numbering_epoch(store_id, counts_at)
     receipt = VoidedReceipt(
         till_id=read.identifier(voids["vendor_fiscal_module"], f"{_AT}/vendor_fiscal_module"),
         transaction_id=number,
         numbering_epoch=read.identifier(
-            voids.get("numbering_epoch", usual_epoch), "/voids/numbering_epoch"
+            voids.get("numbering_epoch", numbering_epoch), "/voids/numbering_epoch"
         ),
         revision=until,
         voided_at=voided_at,

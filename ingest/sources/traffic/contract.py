@@ -91,8 +91,8 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
     store_id = read.identifier(read.require_field(tree, "store_id"), "/store_id")
     device_id = read.identifier(read.require_field(tree, "device_id"), "/device_id")
     # A device that sends its serial is identified by it; others by their name and the day.
-    own = () if tree is sent_tree else (rules.sensor(sent_tree["sensor"]).entry,)
-    listed = own or rules.device_entries(store_id, device_id, happened_at)
+    sensor_entries = () if tree is sent_tree else (rules.sensor(sent_tree["sensor"]).entry,)
+    listed = sensor_entries or rules.device_entries(store_id, device_id, happened_at)
     happened_at -= timedelta(seconds=listed[-1].clock_ahead_seconds)
     seconds = _seconds(tree)
     _refuse_unfinished(happened_at + timedelta(seconds=seconds), arrival, rules)
@@ -185,11 +185,11 @@ def _refuse_unfinished(ends: datetime, arrival: Arrival, rules: Rules) -> None:
 def _refuse_other_length(seconds: int, taken: Collection[int | None]) -> None:
     # A day that is sent in minutes and again in quarter hours would be counted twice.
     if not {None, seconds} & {*taken}:
-        wanted = " or ".join(sorted(map(str, taken)))
+        lengths = " or ".join(sorted(map(str, taken)))
         raise RejectedEvent(
             "out_of_range",
             "/interval_seconds",
-            f"/interval_seconds: {wanted} is taken of this device (stores file), got {seconds}",
+            f"/interval_seconds: {lengths} is taken of this device (stores file), got {seconds}",
         )
 
 
@@ -240,7 +240,7 @@ def _cut(whole: CanonicalInterval, start: datetime) -> Sequence[CanonicalInterva
         }
         share = replace(
             whole,
-            # The first share has the interval's own id: another record with it is a copy, or a
+            # The first share has the interval's own id: another record with it is a duplicate, or a
             # conflict.
             event_id=share_id(whole.event_id, number),
             happened_at=format_utc(start + first * _MILLISECOND),

@@ -56,14 +56,14 @@ def encode_interval(
     return encode_message(sensor=sensor, happened_at=begins, until=ends, counts=counts, **beside)
 
 
-def encode_heartbeat(serial: str, said: Any, clock: str, every_seconds: int) -> bytes:
+def encode_heartbeat(serial: str, instant: Any, clock: str, every_seconds: int) -> bytes:
     """The message of a device that was there up to an instant, in its own clock's format.
 
     It covers the last `every_seconds` seconds.
     """
-    ends = read_instant(said, clock)
+    ends = read_instant(instant, clock)
     if ends is None:
-        return encode_message(sensor=serial, happened_at=said, until=said, heartbeat=True)
+        return encode_message(sensor=serial, happened_at=instant, until=instant, heartbeat=True)
     # Records have whole seconds.
     ends = ends.replace(microsecond=0)
     try:
@@ -111,7 +111,7 @@ def resolve_store(tree: JsonObject, rules: Rules) -> JsonObject:
 def _refuse_absent_device(sensor: Sensor, day: date) -> None:
     """Raise RejectedEvent for a device that is not in the store on the day.
 
-    Its name belongs to another device then, whose intervals would be taken for copies of these.
+    Its name belongs to another device then, whose intervals would be taken for duplicates of these.
     """
     entry = sensor.entry
     # On the day of a change both devices may send.
@@ -144,18 +144,18 @@ def read_instant(value: Any, clock: str) -> datetime | None:
         return None
 
 
-def round_to_second(said: Any, clock: str) -> Any:
+def round_to_second(value: Any, clock: str) -> Any:
     """The nearest whole second of a device's instant, as text; any other value unchanged.
 
     Intervals have whole seconds, and a device's timer is some milliseconds late: 10:00:00.013 to
     10:01:00.010 is a minute.
     """
-    instant = _nearest_second(said, clock)
-    return said if instant is None else format_utc(instant)
+    instant = _nearest_second(value, clock)
+    return value if instant is None else format_utc(instant)
 
 
-def _nearest_second(said: Any, clock: str) -> datetime | None:
-    instant = read_instant(said, clock)
+def _nearest_second(value: Any, clock: str) -> datetime | None:
+    instant = read_instant(value, clock)
     if instant is None or not instant.microsecond:
         return instant
     try:

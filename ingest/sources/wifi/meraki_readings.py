@@ -65,16 +65,16 @@ def readings(data: JsonObject, is_v2: bool) -> tuple[list[ClientReading], list[S
     return list(strongest.values()), skipped
 
 
-def parse_access_point(said: Any) -> str | None:
+def parse_access_point(value: Any) -> str | None:
     """An access point's name in records: its address in lower case, without separators."""
-    bare = re.sub("[:.-]", "", said).casefold() if isinstance(said, str) else ""
+    bare = re.sub("[:.-]", "", value).casefold() if isinstance(value, str) else ""
     return bare if _ACCESS_POINT.fullmatch(bare) else None
 
 
-def read_second(said: Any) -> datetime | None:
+def read_second(value: Any) -> datetime | None:
     """The instant to the second, UTC; None for a value that is none."""
     try:
-        instant = parse_instant(said, "") if isinstance(said, str) else None
+        instant = parse_instant(value, "") if isinstance(value, str) else None
     except BadInstant:
         return None
     return instant and instant.replace(microsecond=0)
@@ -134,7 +134,7 @@ def _unreadable(what: str, reason: str) -> SkippedPart:
 def _missing_field(raw: _RawReading) -> str | None:
     """The field that the body leaves empty; a wrong value is not empty."""
     needed = {"an access point": raw.access_point, "an instant": raw.time, "a power": raw.power}
-    return next((name for name, said in needed.items() if said is None), None)
+    return next((name for name, value in needed.items() if value is None), None)
 
 
 def _reading(address: bytes, is_associated: bool, raw: _RawReading) -> ClientReading:
@@ -165,12 +165,12 @@ def _stronger(first: ClientReading | None, second: ClientReading) -> ClientReadi
     return best._replace(is_associated=first.is_associated or second.is_associated)
 
 
-def _power(said: Any) -> int | None:
+def _power(value: Any) -> int | None:
     """A whole number of at most three digits, also given as text; None for any other value."""
-    if isinstance(said, str) and _POWER.fullmatch(said):
-        return int(said)
-    if isinstance(said, bool) or not isinstance(said, int | Decimal):
+    if isinstance(value, str) and _POWER.fullmatch(value):
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
-    if not -_MAX_POWER <= said <= _MAX_POWER:
+    if not -_MAX_POWER <= value <= _MAX_POWER:
         return None
-    return int(said) if said == int(said) else None
+    return int(value) if value == int(value) else None

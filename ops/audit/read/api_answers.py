@@ -43,10 +43,10 @@ def open_client(api: str) -> Iterator[Callable[..., list[ApiRow]]]:
 
 
 def _rows(
-    client: ApiClient, metric: str, asked: QueryParameters, by: Sequence[str]
+    client: ApiClient, metric: str, parameters: QueryParameters, by: Sequence[str]
 ) -> list[ApiRow]:
     more = {"by": ",".join(by), "limit": _MAX_ROWS} if by else {}
-    pages = client.pages(f"/v1/metrics/{metric}", {**asked, **more})
+    pages = client.pages(f"/v1/metrics/{metric}", {**parameters, **more})
     try:
         return [*chain.from_iterable(page["rows"] for page in pages)]
     except ApiError as error:

@@ -32,13 +32,13 @@ def merge_windows(session: Session, scope: Scope, family: Family) -> dict[Window
     # Only windows with a row are merged: a covered window without a row is a zero, which compares
     # like an absent window.
     for key in speed.keys() | batch.keys():
-        start, held = key[1], batch.get(key)
+        start, batch_state = key[1], batch.get(key)
         claim = published.get(start.date())
         merged[key] = family.kind.merge(
             family.parts,
             speed.get(key),
             # A covered window without a row has a state for readers too.
-            held if claim is None else claim.resolve_state(start, held),
+            batch_state if claim is None else claim.resolve_state(start, batch_state),
             is_covered(published, start),
         )
     return merged

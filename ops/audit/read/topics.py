@@ -51,7 +51,7 @@ def count_committed_records(
 
 
 def dead_letters(settings: Settings) -> set[DeadLetterOrigin]:
-    """The distinct dead letters: a repeat has the same coordinates and reason."""
+    """The distinct dead letters: a duplicate has the same coordinates and reason."""
     return {
         DeadLetterOrigin(letter.reason, *letter.place)
         # Iterated lazily, so that the payloads of the originals are not all in memory together.

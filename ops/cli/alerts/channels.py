@@ -64,17 +64,17 @@ def list_deliveries(
     from ops.channels import deliveries
 
     messages = deliveries(Settings.load(), channel)
-    wanted = [
+    chosen = [
         delivery for delivery in messages if not dead or delivery.outcome in ("dead", "unknown")
     ]
     if json:
-        print_json({"deliveries": [msgspec.to_builtins(delivery) for delivery in wanted]})
+        print_json({"deliveries": [msgspec.to_builtins(delivery) for delivery in chosen]})
         return
     columns = ("kind", "outcome", "attempts", "due", "status", "cause")
     print_table(
         (Column("message", no_wrap=True, overflow="fold"), *columns),
-        map(_cells, wanted),
-        title=f"{len(wanted):,} messages",
+        map(_cells, chosen),
+        title=f"{len(chosen):,} messages",
     )
 
 

@@ -98,8 +98,8 @@ def apply_rules(files: RulePaths, json: JsonOption = False) -> None:
     plan = _plan(found, chains)
     written = write_rules(Settings.load(), [planned.stored for planned in plan if planned.stored])
     now = {rule_version.rule.rule_id: (rule_version,) for rule_version in written}
-    held = {**chains.versions, **now}
-    versions = [held[planned.rule_id][-1] for planned in plan]
+    versions_by_id = {**chains.versions, **now}
+    versions = [versions_by_id[planned.rule_id][-1] for planned in plan]
     changes = [*zip(versions, (planned.change for planned in plan), strict=True)]
     shown = [{**_version_json(version), "change": change} for version, change in changes]
     lines = (f"{_version_text(version)}: {_WORDS[change]}" for version, change in changes)

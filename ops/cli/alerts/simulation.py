@@ -99,8 +99,8 @@ def _caveats(whole: dict[str, Any]) -> Iterator[str]:
         yield "alerts: no store that was asked for is the rule's, and has sent all that it reads"
     days: dict[tuple[str, ...], list[str]] = {}
     for store in sorted({entry["store_id"] for entry in whole["incomplete"]}):
-        own = [entry for entry in whole["incomplete"] if entry["store_id"] == store]
-        days.setdefault(tuple(_day_text(entry) for entry in own), []).append(store)
+        entries = [entry for entry in whole["incomplete"] if entry["store_id"] == store]
+        days.setdefault(tuple(_day_text(entry) for entry in entries), []).append(store)
     # Usually all stores miss the same days, so stores with the same days share a line.
     for texts, stores in days.items():
         shown = f"{', '.join(texts[:4])}{_more(texts[4:], 'days')}"

@@ -31,8 +31,8 @@ def run_rebuild(
         # The demo keeps the DAG paused until here: an hourly run would replace the speed layer's
         # answers that the demo shows.
         client.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}).raise_for_status()
-        wanted = {"logical_date": None, "conf": conf}
-        answer = client.post(f"/api/v2/dags/{DAG}/dagRuns", json=wanted).raise_for_status()
+        request = {"logical_date": None, "conf": conf}
+        answer = client.post(f"/api/v2/dags/{DAG}/dagRuns", json=request).raise_for_status()
         run = str(answer.json()["dag_run_id"])
         say(f"airflow: {DAG} run {run} is queued")
         state = _wait_for_end(client, run)

@@ -107,14 +107,14 @@ class DemoAlerts:
         )
 
     def _wait_for_alerts(
-        self, api: ApiClient, window: datetime, wanted: dict[str, Any]
+        self, api: ApiClient, window: datetime, expected: dict[str, Any]
     ) -> dict[str, RaisedAlert]:
         """The alerts of the quarter hour by store, once in the wanted states; None is any state."""
         deadline = self.now() + timedelta(seconds=PUBLISH_SECONDS)
         while True:
             found = self._read_alerts(api, window)
             states = {store: alert.state for store, alert in found.items()}
-            are_there = (wanted[silent] in (None, states[silent]) for silent in found)
+            are_there = (expected[silent] in (None, states[silent]) for silent in found)
             if len(found) == 2 and all(are_there):
                 return found
             if self.now() >= deadline:

@@ -142,7 +142,7 @@ def _prepare_start(site: Site, service: Service) -> None:
 
 
 def _spawn(site: Site, service: Service, command: Launch) -> None:
-    own = {
+    service_variables = {
         processes.MARK: _mark(site, service),
         "TALLY_HOME": str(site.home),
         "TALLY_CACHE": str(site.settings.cache),
@@ -155,7 +155,7 @@ def _spawn(site: Site, service: Service, command: Launch) -> None:
     }
     # The service's own variables come last: a caller's TALLY_HOME must not lead it into another
     # home.
-    variables = {**site.environment, **command.environment, **own}
+    variables = {**site.environment, **command.environment, **service_variables}
     environment = {
         name: value
         for name, value in variables.items()

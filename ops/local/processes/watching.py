@@ -32,13 +32,13 @@ def ensure_watcher(site: Site) -> None:
     """
     # Under the lock, else two callers of `up` would leave two watchers.
     if has_started_services(site) and not is_running(site):
-        own = {
+        variables = {
             "PYTHONPATH": python_path(site.environment),
             processes.MARK: f"{site.home}:{NAME}",
             "TALLY_HOME": str(site.home),
         }
         argv = (sys.executable, "-m", "ops.local.stack.watcher")
-        record = processes.start_detached(argv, {**site.environment, **own}, site.log(NAME))
+        record = processes.start_detached(argv, {**site.environment, **variables}, site.log(NAME))
         processes.write_record(record_file(site), record)
 
 

@@ -16,11 +16,11 @@ ServiceNames = tuple[str, ...]
 Services = dict[str, Service]
 
 
-def python_module(module: str, site: Site, **own: str) -> Launch:
+def python_module(module: str, site: Site, **variables: str) -> Launch:
     """The launch of a module of this repository by this Python, independent of the folder."""
     path = python_path(site.environment)
     return Launch(
-        (sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **own}
+        (sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **variables}
     )
 
 
@@ -105,14 +105,14 @@ def list_services(site: Site) -> Services:
 def _stock_services(site: Site) -> list[Service]:
     """The stock services that the settings enable, or that were started and not stopped."""
     has_target = site.settings.stock_target is not None
-    wanted = {
+    is_enabled = {
         STOCK.name: has_target or site.settings.stock_movements,
         STOCK_ADAPTER.name: has_target,
     }
     return [
         service
         for name, service in OPTIONAL.items()
-        if wanted[name] or site.trace(name, "json").exists()
+        if is_enabled[name] or site.trace(name, "json").exists()
     ]
 
 
@@ -130,11 +130,11 @@ def select_services(names: Iterable[str], services: Services = SERVICES) -> list
 
 def with_needs(chosen: Iterable[Service], services: Services = SERVICES) -> list[Service]:
     """The chosen services and all that they need, in start order."""
-    wanted: set[str] = set()
+    needed: set[str] = set()
     waiting = [service.name for service in chosen]
     while waiting:
         name = waiting.pop()
-        if name not in wanted:
-            wanted.add(name)
+        if name not in needed:
+            needed.add(name)
             waiting.extend(services[name].needs)
-    return [service for name, service in services.items() if name in wanted]
+    return [service for name, service in services.items() if name in needed]

@@ -86,11 +86,11 @@ def _install_uv() -> None:
         return
     _say(f"uv {version} into .venv")
     with tempfile.TemporaryDirectory() as folder:
-        wanted = Path(folder) / "uv.txt"
-        wanted.write_text(requirement)
+        requirements = Path(folder) / "uv.txt"
+        requirements.write_text(requirement)
         pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         # uv is the one package that uv does not fetch: its hashes come from the lock too.
-        pip += ["--require-hashes", "--no-deps", "-r", str(wanted)]
+        pip += ["--require-hashes", "--no-deps", "-r", str(requirements)]
         _run(pip, "uv")
 
 
@@ -117,8 +117,8 @@ def _read_uv_lock() -> tuple[str, str]:
 def _run(command: Sequence[str], what: str, quiet: bool = False) -> None:
     output = subprocess.DEVNULL if quiet else None
     # uv installs into this environment, whatever else is activated.
-    own = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)}
-    answer = subprocess.run(command, cwd=REPOSITORY, env=own, stdout=output, check=False)
+    environment = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)}
+    answer = subprocess.run(command, cwd=REPOSITORY, env=environment, stdout=output, check=False)
     if answer.returncode:
         raise StackError(
             f"{what}: not installed (see above);"

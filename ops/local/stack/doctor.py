@@ -150,14 +150,14 @@ def _free_ports(site: Site, service: Service) -> str:
 def _topics(site: Site) -> str:
     found = kafka_admin(site.settings).list_topics(timeout=probes.TIMEOUT_SECONDS).topics
     present = {name: len(topic.partitions) for name, topic in found.items()}
-    wanted = {
+    expected = {
         name: partition_count(entry["kind"], site.settings)
         # Not every topic has the settings' partition count: a chronicle has one partition.
         for name, entry in loader.topics().items()
     }
     wrong = [
         f"{name} {present.get(name, 0)} for {count}"
-        for name, count in wanted.items()
+        for name, count in expected.items()
         if present.get(name, 0) != count
     ]
     if wrong:
@@ -165,7 +165,7 @@ def _topics(site: Site) -> str:
             f"partitions: {', '.join(wrong)};"
             " set TALLY_PARTITIONS as before, or use a new TALLY_HOME"
         )
-    counted = Counter(wanted.values()).most_common()
+    counted = Counter(expected.values()).most_common()
     return ", ".join(f"{topics} with {count} partitions" for count, topics in counted)
 
 

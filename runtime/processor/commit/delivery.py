@@ -10,13 +10,13 @@ guarantee is the state that a crash inside that call leaves behind.
 
 The error of deliver() decides what the loop has to do, and each reaction is wrong for the others:
 
-    Aborted          no position is stored, and no output of a transaction either: forget the
-                     inputs taken, resume at the committed positions
-    OutcomeUnknown   it may be stored: renew() first, and only then read the positions. Sending
-                     again from memory would repeat what a commit without an answer has stored
-    Fenced           a successor works under the same id: exit. A new producer would fence that one
-                     in turn, and so on for ever
-    TallyError       exit; the next process begins with renew()
+    TransactionAborted   no position is stored, and no output of a transaction either: forget the
+                         inputs taken, resume at the committed positions
+    OutcomeUnknown       it may be stored: renew() first, and only then read the positions. Sending
+                         again from memory would repeat what a commit without an answer has stored
+    ProducerFenced       a successor works under the same id: exit. A new producer would fence that
+                         one in turn, and so on for ever
+    TallyError           exit; the next process begins with renew()
 
 renew() comes before any read: it ends the open transaction of the last producer of this id, and
 fences that producer if it lives. A position read earlier could be moved by that transaction
@@ -38,7 +38,7 @@ from runtime.processor.commit.transaction import TransactionalProducer
 from tally.errors import TransactionAborted
 
 _FLUSH_SECONDS = 30.0
-# Offsets to read next, each with the bookmark beside it.
+# Offsets to read next, each with the position metadata beside it.
 Positions = Sequence[TopicPartition]
 
 # The group metadata of the poll, after it was read again and found equal; raises TransactionAborted

@@ -1,6 +1,6 @@
 """Committed positions of a group, and the check that the log is still the one that was read.
 
-A bookmark lies beside each committed position.
+Position metadata lies beside each committed position.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ class GroupPositions(Protocol):
         The records are the last ones of their partitions.
         """
 
-    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
+    def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
         """The unchanged positions: a transaction without positions would not be fenced."""
 
     def brokers_answer(self) -> bool:
@@ -53,7 +53,7 @@ class GroupPositions(Protocol):
 
 
 class KafkaGroupPositions:
-    """The bookmarks of a consumer's group.
+    """The committed positions of a consumer's group, with their metadata.
 
     `anchor` is a topic beside whose position the ids of the group's topics are stored; `hints`:
     topics in which an unread record that is gone is no loss; `again`: topics that are read from
@@ -89,48 +89,48 @@ class KafkaGroupPositions:
             read_topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
         )
         known = self._read_stored_ids()
-        bookmarks = {}
+        metadata_by_partition = {}
         for at in committed:
             # The positions of a deleted topic are deleted too: only the id beside the anchor is
             # left.
-            bookmark = PositionMetadata.read(at.metadata) or _metadata_from_id(known.get(at.topic))
-            bookmarks[at.topic, at.partition] = bookmark
+            metadata = PositionMetadata.read(at.metadata) or _metadata_from_id(known.get(at.topic))
+            metadata_by_partition[at.topic, at.partition] = metadata
         places = {
-            lane: (*lane, bookmark.last.offset)
-            for lane, bookmark in bookmarks.items()
-            if bookmark and bookmark.last
+            partition_id: (*partition_id, metadata.last.offset)
+            for partition_id, metadata in metadata_by_partition.items()
+            if metadata and metadata.last
         }
         found = read_fingerprints(self._settings, places.values())
         starts, begun = [], []
         for at in committed:
-            lane = at.topic, at.partition
-            bookmark = bookmarks[lane]
-            mark_found = found[places[lane]] if lane in places else None
+            partition_id = at.topic, at.partition
+            metadata = metadata_by_partition[partition_id]
+            fingerprint = found[places[partition_id]] if partition_id in places else None
             current = LogState(
                 self._topic_ids[at.topic],
-                *read_partition_bounds(self._consumer, lane, POSITIONS_SECONDS),
-                mark_found,
+                *read_partition_bounds(self._consumer, partition_id, POSITIONS_SECONDS),
+                fingerprint,
             )
             start = max(0, at.offset)
-            metadata = at.metadata
+            text = at.metadata
             if (
                 at.topic in self.earliest_topics
                 and at.offset < 0
-                and _is_same_log(bookmark, current)
+                and _is_same_log(metadata, current)
             ):
                 # Records gone before the group's first start are no loss. The position is stored at
                 # once: records that go from now on are a loss, read or not.
                 start = current.earliest
-                begun.append(_begin_position(lane, start, current.topic_id))
-            elif loss := loss_reason(start, bookmark, current):
+                begun.append(_begin_position(partition_id, start, current.topic_id))
+            elif loss := loss_reason(start, metadata, current):
                 start = self._start_after_loss(
-                    TopicPartition(*lane, start), loss, bookmark, current
+                    TopicPartition(*partition_id, start), loss, metadata, current
                 )
-                metadata = ""
+                text = ""
             # A log that is read from its beginning has no last record that was read.
-            metadata = metadata or PositionMetadata(current.topic_id).text
-            self._positions[lane] = TopicPartition(*lane, start, metadata=metadata)
-            starts.append(TopicPartition(*lane, start))
+            text = text or PositionMetadata(current.topic_id).text
+            self._positions[partition_id] = TopicPartition(*partition_id, start, metadata=text)
+            starts.append(TopicPartition(*partition_id, start))
         self._store_ids({**known, **self._topic_ids}, known, begun)
         return starts
 
@@ -138,7 +138,7 @@ class KafkaGroupPositions:
         self,
         at: TopicPartition,
         loss: str,
-        bookmark: PositionMetadata | None,
+        metadata: PositionMetadata | None,
         current: LogState,
     ) -> int:
         """The position after the missing records. Raises DataLoss where skipping them is a loss."""
@@ -151,7 +151,7 @@ class KafkaGroupPositions:
             raise DataLoss(f"{place}: {loss}; {recovery_advice(at.topic, at.partition)}")
         log.info("hints are gone", topic=at.topic, partition=at.partition, reason=loss)
         # Compaction may delete even the record that was read last; the offsets stay valid.
-        is_same = bookmark is None or bookmark.topic_id == current.topic_id
+        is_same = metadata is None or metadata.topic_id == current.topic_id
         return (
             at.offset
             if is_same and current.earliest <= at.offset <= current.end
@@ -159,20 +159,20 @@ class KafkaGroupPositions:
         )
 
     def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
-        """The offset after each record, with a bookmark."""
+        """The offset after each record, with its metadata."""
         found = {
-            lane: TopicPartition(
-                *lane, record.offset + 1, metadata=self._position_metadata(record).text
+            partition_id: TopicPartition(
+                *partition_id, record.offset + 1, metadata=self._position_metadata(record).text
             )
-            for lane, record in last.items()
+            for partition_id, record in last.items()
         }
         # After a failed transaction all positions are read from the brokers again.
         self._positions |= found
         return [*found.values()]
 
-    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
-        """The offset that was committed last, with its bookmark."""
-        return [self._positions[lane] for lane in lanes]
+    def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
+        """The offset that was committed last, with its metadata."""
+        return [self._positions[partition_id] for partition_id in partition_ids]
 
     def brokers_answer(self) -> bool:
         """Whether the brokers answer a new client; it uses a separate client."""
@@ -206,16 +206,16 @@ class KafkaGroupPositions:
             )
 
     def _read_committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        lanes = [(at.topic, at.partition) for at in partitions]
-        return read_committed_positions(self._consumer, lanes, POSITIONS_SECONDS)
+        partition_ids = [(at.topic, at.partition) for at in partitions]
+        return read_committed_positions(self._consumer, partition_ids, POSITIONS_SECONDS)
 
 
-def _is_same_log(bookmark: PositionMetadata | None, current: LogState) -> bool:
-    return bookmark is None or bookmark.topic_id == current.topic_id
+def _is_same_log(metadata: PositionMetadata | None, current: LogState) -> bool:
+    return metadata is None or metadata.topic_id == current.topic_id
 
 
-def _begin_position(lane: PartitionId, start: int, topic_id: str) -> TopicPartition:
-    return TopicPartition(*lane, start, metadata=PositionMetadata(topic_id).text)
+def _begin_position(partition_id: PartitionId, start: int, topic_id: str) -> TopicPartition:
+    return TopicPartition(*partition_id, start, metadata=PositionMetadata(topic_id).text)
 
 
 def _metadata_from_id(topic_id: str | None) -> PositionMetadata | None:

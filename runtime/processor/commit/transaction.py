@@ -116,7 +116,7 @@ class TransactionalProducer:
         self._failpoints.hit(BEFORE_OFFSETS)
         # One try with a bounded wait: after a broker died the call ignores its time-out
         # (librdkafka issues 5456 and 5511).
-        self._call_or_raise(lambda: self._send_offsets(list(positions), metadata), repeats=False)
+        self._call_or_raise(lambda: self._send_offsets(list(positions), metadata), may_retry=False)
         self._failpoints.hit(AFTER_OFFSETS)
         self._failpoints.hit(BEFORE_COMMIT)
         self._call_or_raise(lambda: self._producer.commit_transaction(CALL_SECONDS))
@@ -161,10 +161,10 @@ class TransactionalProducer:
                 # An error of an earlier message has already doomed the transaction.
                 self._abort_or_raise(error)
 
-    def _call_or_raise(self, call: Callable[..., Any], repeats: bool = True) -> None:
-        """Make the call, and repeat it while that is the right reaction to its error."""
+    def _call_or_raise(self, call: Callable[..., Any], may_retry: bool = True) -> None:
+        """Make the call, and retry it while that is the right reaction to its error."""
         try:
-            self._retry_until_deadline(call, repeats)
+            self._retry_until_deadline(call, may_retry)
         except KafkaException as error:
             self._abort_or_raise(error)
 
@@ -184,8 +184,8 @@ class TransactionalProducer:
         except KafkaException as error:
             raise self._fatal_error(error.args[0]) from error
 
-    def _retry_until_deadline(self, call: Callable[..., Any], repeats: bool = True) -> None:
-        deadline = time.monotonic() + (self._deadline_seconds if repeats else 0.0)
+    def _retry_until_deadline(self, call: Callable[..., Any], may_retry: bool = True) -> None:
+        deadline = time.monotonic() + (self._deadline_seconds if may_retry else 0.0)
         while True:
             try:
                 # The same call again resumes the pending operation, and sends nothing twice.

@@ -53,8 +53,8 @@ class WatchedDispatcher(Dispatcher):
         return outputs
 
     @override
-    def tick(self) -> Sequence[Output]:
-        outputs = super().tick()
+    def before_commit(self) -> Sequence[Output]:
+        outputs = super().before_commit()
         self._has_outcome = any(_is_delivered(one) for one in outputs)
         if self._has_outcome:
             self._moments.hit(OUTCOME_TAKEN)
@@ -87,13 +87,13 @@ class CallingFirst(Dispatcher):
     """intent=after: what is decided is stored once the calls have ended."""
 
     @override
-    def tick(self) -> Sequence[Output]:
-        outputs = [*super().tick()]
+    def before_commit(self) -> Sequence[Output]:
+        outputs = [*super().before_commit()]
         Dispatcher.on_commit(self)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while self._are_under_way() and time.monotonic() < deadline:
             time.sleep(0.01)
-        return [*outputs, *super().tick()]
+        return [*outputs, *super().before_commit()]
 
     @override
     def on_commit(self) -> None:

@@ -71,8 +71,8 @@ class _CrashingEvaluator(Evaluator):
         super().restore(self._each(state))
 
     @override
-    def tick(self) -> Sequence[Output]:
-        found = super().tick()
+    def before_commit(self) -> Sequence[Output]:
+        found = super().before_commit()
         self._crash.is_telling = any(one.topic == ALERTS for one in found)
         self._crash.hit(AFTER_READ)
         return found

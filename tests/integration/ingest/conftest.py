@@ -113,11 +113,17 @@ def wait_until_ready(process: "subprocess.Popen[str]") -> None:
 
 def wait_until_read(settings: Settings, group: str, topics: Sequence[str]) -> None:
     """Return when the group has committed the end of each topic."""
-    lanes = [(topic, partition) for topic in topics for partition in range(settings.partitions)]
+    partition_ids = [
+        (topic, partition) for topic in topics for partition in range(settings.partitions)
+    ]
 
     def all_read() -> bool:
-        ends = [read_partition_bounds(consumer, lane, 10).end for lane in lanes]
-        return [max(0, at.offset) for at in read_committed_positions(consumer, lanes, 10)] == ends
+        ends = [
+            read_partition_bounds(consumer, partition_id, 10).end for partition_id in partition_ids
+        ]
+        return [
+            max(0, at.offset) for at in read_committed_positions(consumer, partition_ids, 10)
+        ] == ends
 
     with kafka_consumer(settings, group) as consumer:
         wait_until(all_read)

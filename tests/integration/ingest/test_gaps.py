@@ -1,5 +1,5 @@
-"""The normaliser as a process: it deletes behind itself; before a raw topic with a hole it
-refuses, until the hole is accepted."""
+"""The normaliser as a process: it deletes behind itself; before a raw topic with a gap it
+refuses, until the gap is accepted."""
 
 import json
 from collections.abc import Iterator
@@ -82,7 +82,7 @@ def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(
 
     refused = begin("ingest.normaliser", TALLY_EXIT_FILE=str(told))
     assert refused.wait(600) == REFUSED
-    [hole] = cli(begin, "list")["open"]
+    [open_gap] = cli(begin, "list")["open"]
     gap = cli(begin, "accept", RAW, "2", "--reason", "retention before the first start")
     going_on = begin("ingest.normaliser", TALLY_READY_FILE=str(ready))
     wait_until(ready.exists)
@@ -90,7 +90,8 @@ def test_first_start_over_a_hole_is_refused_until_the_hole_is_accepted(
     assert stop(going_on) == 0
 
     assert f"`tally gaps accept {RAW} 2`" in json.loads(told.read_text("utf-8"))["reason"]
-    assert (hole["topic"], hole["partition"], hole["position"], hole["earliest"]) == (RAW, 2, 0, 4)
+    found = (open_gap[name] for name in ("topic", "partition", "position", "earliest"))
+    assert [*found] == [RAW, 2, 0, 4]
     assert (gap["from"], gap["until"], gap["first_arrival"]) == (0, 4, "1970-01-01T00:00:00.000Z")
     assert gap["last_arrival"] <= gap["noted_at"] <= datetime.now(UTC).isoformat()
     assert (gap["topic"], gap["partition"], gap["reason"]) == (

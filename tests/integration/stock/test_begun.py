@@ -15,9 +15,9 @@ VALUES = [f"v{number:03d}" for number in range(40)]
 
 def starts(settings: Settings, consumer: Consumer, topic: str, anchor: str) -> list[int]:
     """Where a group begins, or goes on, in the first partition."""
-    bookmarks = KafkaGroupPositions(settings, consumer, anchor)
-    bookmarks.earliest_topics = [topic]
-    return [at.offset for at in bookmarks.start_positions([TopicPartition(topic, 0)])]
+    positions = KafkaGroupPositions(settings, consumer, anchor)
+    positions.earliest_topics = [topic]
+    return [at.offset for at in positions.start_positions([TopicPartition(topic, 0)])]
 
 
 def test_what_was_gone_before_the_first_start_is_no_loss_and_what_goes_after_it_is(

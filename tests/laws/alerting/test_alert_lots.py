@@ -87,7 +87,7 @@ class Shops:
             record = self.waiting.pop(0)
             self.evaluator.process(record)
             self.uncommitted.append(record)
-        for one in self.evaluator.tick():
+        for one in self.evaluator.before_commit():
             self._keep(one)
         if 1 not in self.evaluator.busy_partitions:
             self.uncommitted.clear()

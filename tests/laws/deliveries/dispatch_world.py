@@ -113,12 +113,12 @@ class DispatchWorld:
 
     def write(self, topic: str, value: Any, key: bytes = b"key") -> None:
         """Another record at the end of a topic."""
-        lane = self.written[topic]
+        records = self.written[topic]
         named = getattr(value, "key", key)
-        lane.append(
+        records.append(
             StoredRecord(
                 topic,
-                len(lane),
+                len(records),
                 msgspec.json.encode(value),
                 named.encode() if isinstance(named, str) else named,
             )
@@ -180,9 +180,9 @@ class DispatchProcess:
             return []
         found: list[StoredRecord] = []
         for topic in self._world.order:
-            lane = self._world.written[topic]
-            found += lane[self._read[topic] :]
-            self._read[topic] = len(lane)
+            records = self._world.written[topic]
+            found += records[self._read[topic] :]
+            self._read[topic] = len(records)
         return found
 
     def assignment(self) -> list[TopicPartition]:
@@ -201,11 +201,11 @@ class DispatchProcess:
         return [TopicPartition(at.topic, 0, committed.get(at.topic, 0)) for at in partitions]
 
     def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
-        return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
+        return [TopicPartition(*place, record.offset + 1) for place, record in last.items()]
 
-    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
+    def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
         committed = self._world.committed
-        return [TopicPartition(topic, 0, committed.get(topic, 0)) for topic, _ in lanes]
+        return [TopicPartition(topic, 0, committed.get(topic, 0)) for topic, _ in partition_ids]
 
     def brokers_answer(self) -> bool:
         return True
@@ -223,10 +223,10 @@ class DispatchProcess:
     ) -> None:
         self._world.committed |= {at.topic: at.offset for at in positions}
         for output in outputs:
-            lane = self._world.written[output.topic]
+            records = self._world.written[output.topic]
             # A value that is none deletes the key's record.
-            lane.append(
-                StoredRecord(output.topic, len(lane), output.value, output.key)  # type: ignore[arg-type]
+            records.append(
+                StoredRecord(output.topic, len(records), output.value, output.key)  # type: ignore[arg-type]
             )
 
 

@@ -223,10 +223,10 @@ class JudgedYears:
             rules_until=1,
         )
         self._come(TICKS, tick.value)
-        for output in self.evaluator.tick():
+        for output in self.evaluator.before_commit():
             self._take(output)
         while self.evaluator.busy_partitions:
-            for output in self.evaluator.tick():
+            for output in self.evaluator.before_commit():
                 self._take(output)
 
     def _come(self, topic: str, value: bytes) -> None:

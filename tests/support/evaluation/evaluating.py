@@ -126,7 +126,7 @@ class Watched:
         """What is told of one transaction's records."""
         for value in values:
             self.evaluator.process(Input(topic, self.partition, 0, 0, None, value))
-        return self.take(self.evaluator.tick())
+        return self.take(self.evaluator.before_commit())
 
     def resolve(self, alert: Alert, because: str = "the till was off") -> list[Alert]:
         """What is told when a person resolves the alert."""

@@ -23,7 +23,7 @@ class KeyCounts(Step):
         self._changed[key] = record.partition
         return (Output(self._target, key, b"%s=%d" % (key, self._counts[key])),)
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         changed, self._changed = self._changed, {}
         return [
             Output(self.state_topic, key, b"%d" % self._counts[key], partition)

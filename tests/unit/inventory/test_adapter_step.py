@@ -54,7 +54,7 @@ def given(step: StockAdapter) -> list[Output]:
     tick = Tick(n=1, at=NOON).value
     outputs = [*step.process(record_of(TICKS, tick))]
     outputs += step.process(record_of(MOVEMENTS, encode_movement(movement())))
-    return [*outputs, *step.tick()]
+    return [*outputs, *step.before_commit()]
 
 
 def outcomes(outputs: Sequence[Output]) -> list[str]:
@@ -73,7 +73,7 @@ def test_nobody_is_called_before_it_is_stored_that_he_is() -> None:
         assert system.happened["calls"] == 0
         step.on_commit()
         wait_until(lambda: system.book.log)
-        ended = wait_until(step.tick)
+        ended = wait_until(step.before_commit)
 
     assert outcomes(ended) == ["applied"]
     assert {(one.topic, one.partition) for one in ended} == {(CALLS, 1)}
@@ -102,11 +102,11 @@ def test_who_restores_an_attempt_without_an_outcome_calls_again_under_the_same_k
         wait_until(lambda: system.book.log)
     with adapter_of(system) as second:
         second.restore([Input(CALLS, 1, n, 1, one.key, one.value) for n, one in enumerate(stored)])
-        assert second.tick() == []
+        assert second.before_commit() == []
         second.process(record_of(TICKS, Tick(n=2, at=NOON + 60_000).value))
-        assert outcomes(second.tick()) == ["called"]
+        assert outcomes(second.before_commit()) == ["called"]
         second.on_commit()
-        assert outcomes(wait_until(second.tick)) == ["applied"]
+        assert outcomes(wait_until(second.before_commit)) == ["applied"]
 
     assert system.book.applied() == {movement().movement_id: 1}
     assert [*system.bodies.values()] == [{*system.bodies[movement().movement_id]}]

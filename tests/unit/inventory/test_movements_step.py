@@ -118,10 +118,10 @@ def test_what_is_older_than_any_copy_is_deleted_from_the_state() -> None:
     later = NOON + HOURS * 3_600_000
 
     step.process(record_of(receipt(pos(transaction_id=43)), at=later))
-    assert step.tick() == []
+    assert step.before_commit() == []
     step.process(record_of(receipt(pos(transaction_id=44)), at=later + 1))
 
-    [gone] = step.tick()
+    [gone] = step.before_commit()
     assert (gone.topic, gone.key, gone.value, gone.partition) == (SEEN, seen.key, None, 1)
     step.restore(
         [Input(SEEN, 1, 0, NOON, seen.key, seen.value), Input(SEEN, 1, 1, 0, seen.key, None)]

@@ -1,1 +1,1 @@
-"""The speed layer without a JVM: its registers, handover records, checkpoints and definitions."""
+"""The speed layer without a JVM: its registers, start positions, checkpoints and definitions."""

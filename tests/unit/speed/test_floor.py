@@ -16,7 +16,7 @@ from tally.errors import BadSettings, TallyError
 FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)
 
 
-HANDOVERS = [
+START_POSITIONS = [
     StartPosition(
         {"sales": {0: 12, 1: 0}, "traffic": {0: 0, 1: 7}}, {"sales": FLOOR, "traffic": None}
     ),
@@ -24,11 +24,11 @@ HANDOVERS = [
 ]
 
 
-@pytest.mark.parametrize("handover", HANDOVERS)
-def test_handover_record_is_read_as_it_was_kept(tmp_path: Path, handover: StartPosition) -> None:
-    store_start_position(tmp_path / "views", handover)
+@pytest.mark.parametrize("position", START_POSITIONS)
+def test_start_position_is_read_as_it_was_stored(tmp_path: Path, position: StartPosition) -> None:
+    store_start_position(tmp_path / "views", position)
 
-    assert load_start_position(tmp_path / "views") == handover
+    assert load_start_position(tmp_path / "views") == position
     assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
 
 

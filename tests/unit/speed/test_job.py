@@ -9,8 +9,8 @@ from runtime.process.lock import lock_folder
 from speed_layer import driver, job
 from speed_layer.input.session import StartOptions
 from speed_layer.input.source import read_canonical_stream
-from speed_layer.keeper import query_error as failed
 from speed_layer.progress.start_position import compute_floor
+from speed_layer.supervisor import query_error as failed
 from tally.config.settings import Settings
 from tally.errors import DataLoss
 
@@ -65,8 +65,8 @@ def test_what_is_put_in_at_the_seams_of_the_job_is_what_its_driver_has(
 ) -> None:
     given: list[StartOptions] = []
 
-    def noted(_title: str, _planned: object, begin: StartOptions) -> int:
-        given.append(begin)
+    def noted(_title: str, _make_definitions: object, start_options: StartOptions) -> int:
+        given.append(start_options)
         return 0
 
     monkeypatch.setattr(driver, "main", noted)
@@ -75,7 +75,7 @@ def test_what_is_put_in_at_the_seams_of_the_job_is_what_its_driver_has(
     job.main([], find_floor=find_floor, read=read)
     job.main([])
 
-    assert [(begin.find_floor, begin.read_stream) for begin in given] == [
+    assert [(options.find_floor, options.read_stream) for options in given] == [
         (find_floor, read),
         (compute_floor, read_canonical_stream),
     ]

@@ -14,7 +14,7 @@ from speed_layer.progress.topic_identity import (
 from speed_layer.state.partition_reports import NO_CRC, PartitionReport
 from tally.config.settings import Settings
 
-ACKS = [
+REPORTS = [
     PartitionReport("sales", 0, rows=1, offset=12, crc=7),
     PartitionReport("sales", 2, rows=0, offset=3, crc=9),
     PartitionReport("sales", 3, rows=0),
@@ -23,7 +23,7 @@ ACKS = [
 
 
 def test_partition_without_a_value_leaves_no_mark() -> None:
-    assert [ack.crc == NO_CRC for ack in ACKS] == [False, False, True, False]
+    assert [report.crc == NO_CRC for report in REPORTS] == [False, False, True, False]
 
 
 def test_new_folder_remembers_nothing(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_memory_grows_by_partition_and_is_read_as_it_was_kept(tmp_path: Path) ->
         },
     )
 
-    memory.note(ACKS)
+    memory.note(REPORTS)
 
     sales, traffic = (
         TopicIdentity("id", {0: (12, 7), 1: (5, 5), 2: (3, 9)}),

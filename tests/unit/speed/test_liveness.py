@@ -37,12 +37,12 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def health(world: World) -> Liveness:
-    keeper = SimpleNamespace(
+    supervisor = SimpleNamespace(
         definition=SimpleNamespace(topics=("sales",), name="views"),
         position=world.read,
     )
     owner = SimpleNamespace(settings=SimpleNamespace(heartbeat_file=None), spark=None)
-    return Liveness(cast(Any, owner), cast(Any, [keeper]))
+    return Liveness(cast(Any, owner), cast(Any, [supervisor]))
 
 
 def pass_seconds(world: World, health: Liveness, seconds: int) -> None:
@@ -95,7 +95,7 @@ def test_stuck_driver_ends_its_process(
 ) -> None:
     ended: list[tuple[str, str]] = []
     looks = iter([False] * (MAX_STUCK_BEATS + 2) + [True])
-    keeper = SimpleNamespace(definition=SimpleNamespace(name="views"), check=lambda: None)
+    supervisor = SimpleNamespace(definition=SimpleNamespace(name="views"), check=lambda: None)
 
     def wait(_: float) -> bool:
         world.now += 1.0
@@ -103,6 +103,6 @@ def test_stuck_driver_ends_its_process(
 
     monkeypatch.setattr(driver, "exit_failed", lambda *reason: ended.append(reason))
 
-    driver.watch(cast(Any, [keeper]), health, cast(Any, SimpleNamespace(wait=wait)))
+    driver.watch(cast(Any, [supervisor]), health, cast(Any, SimpleNamespace(wait=wait)))
 
     assert ended == [("query views", "no progress while records wait; start the process again")]

@@ -6,14 +6,14 @@ from typing import Any
 from speed_layer.progress.progress import append_line, progress_line
 from speed_layer.state.partition_reports import PartitionReport, parse_reports
 
-ACKS = [
+REPORTS = [
     PartitionReport(
         "sales", 0, rows=2, offset=11, crc=1, unreadable=3, below_floor=4, late=2, frontier=0
     ),
     PartitionReport("traffic", 1, rows=1, offset=2, crc=1, repeats=1, late=1, frontier=0),
 ]
 # One report of Spark 4.1 with the fields that are kept.
-REPORT: dict[str, Any] = {
+BATCH_REPORT: dict[str, Any] = {
     "name": "views",
     "runId": "r1",
     "batchId": 7,
@@ -22,12 +22,12 @@ REPORT: dict[str, Any] = {
     "durationMs": {"addBatch": 900, "triggerExecution": 1000},
     "stateOperators": [{"memoryUsedBytes": 10}],
     "sources": [{"endOffset": {"sales": {"0": 12, "1": 3}, "traffic": {"0": 0, "1": 3}}}],
-    "observedMetrics": {"acks": {"acks": [asdict(ack) for ack in ACKS]}},
+    "observedMetrics": {"acks": {"acks": [asdict(report) for report in REPORTS]}},
 }
 
 
 def test_line_has_what_demo_and_audit_read() -> None:
-    assert progress_line(REPORT) == {
+    assert progress_line(BATCH_REPORT) == {
         "query": "views",
         "run_id": "r1",
         "batch_id": 7,
@@ -46,17 +46,17 @@ def test_line_has_what_demo_and_audit_read() -> None:
 
 
 def test_line_is_json() -> None:
-    assert json.loads(json.dumps(progress_line(REPORT)))["batch_id"] == 7
+    assert json.loads(json.dumps(progress_line(BATCH_REPORT)))["batch_id"] == 7
 
 
-def test_query_without_state_and_without_acks_has_left_nothing_out() -> None:
-    line = progress_line({**REPORT, "observedMetrics": {}, "stateOperators": []})
+def test_query_without_state_and_without_reports_has_left_nothing_out() -> None:
+    line = progress_line({**BATCH_REPORT, "observedMetrics": {}, "stateOperators": []})
 
     assert (line["late"], line["below_floor"], line["state_bytes"]) == (0, 0, 0)
 
 
-def test_acks_of_a_report_are_those_that_were_observed() -> None:
-    assert parse_reports(REPORT) == ACKS
+def test_reports_of_a_micro_batch_are_those_that_were_observed() -> None:
+    assert parse_reports(BATCH_REPORT) == REPORTS
 
 
 def test_file_of_lines_that_has_grown_too_large_becomes_the_one_before(tmp_path: Path) -> None:

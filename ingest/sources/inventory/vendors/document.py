@@ -10,12 +10,12 @@ from ingest.contract.vendor import (
     SkippedPart,
     UnreadablePart,
     VendorBody,
+    collect_parts,
     encode_message,
     enumerate_objects,
+    guard_event,
     parse_body,
-    read_event,
     read_name,
-    read_parts,
 )
 from ingest.contract.wire import JsonObject
 from tally.errors import RejectedEvent
@@ -33,10 +33,10 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     Raises RejectedEvent for a body without lines, for names that no contract takes, and for lines
     that cannot be distinguished; BodyTooLarge.
     """
-    return read_parts(_parts(body), body.budget)
+    return collect_parts(_translate_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     tree = parse_body(body.content, body.budget)
     lines = [line for _, line in enumerate_objects(tree.get(_LINES), f"/{_LINES}")]
     if not lines:
@@ -48,7 +48,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     _refuse_duplicate_lines(lines)
     head = {name: value for name, value in tree.items() if name != _LINES}
     for line in lines:
-        yield from read_event(_messages(head, line), line)
+        yield from guard_event(_messages(head, line), line)
 
 
 def _messages(head: JsonObject, line: JsonObject) -> Iterator[bytes]:
@@ -56,7 +56,8 @@ def _messages(head: JsonObject, line: JsonObject) -> Iterator[bytes]:
 
 
 def _refuse_duplicate_lines(lines: Sequence[JsonObject]) -> None:
-    # The second of two pallets of one article would count as a copy of the first, and be ignored.
+    # The second of two pallets of one article would count as a duplicate of the first, and be
+    # ignored.
     counts = Counter(name for line in lines for name in _name(line))
     alike = next((name for name, count in counts.items() if count > 1), None)
     if alike is not None:

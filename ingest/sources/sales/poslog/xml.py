@@ -72,7 +72,7 @@ def read_root(content: BinaryIO) -> Element:
 
 def closing_time(transaction: Element) -> str | None:
     """When the transaction was closed, as the till writes it."""
-    times = (text(transaction, wanted) for wanted in _TIMES)
+    times = (text(transaction, time_name) for time_name in _TIMES)
     return next(filter(None, times), None)
 
 
@@ -120,14 +120,14 @@ def name(element: Element) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def children(element: Element, wanted: str) -> list[Element]:
+def children(element: Element, child_name: str) -> list[Element]:
     """The element's children with this name."""
-    return [inner for inner in element if name(inner) == wanted]
+    return [inner for inner in element if name(inner) == child_name]
 
 
-def child(element: Element, wanted: str) -> Element | None:
+def child(element: Element, child_name: str) -> Element | None:
     """The element's first child with this name; None if there is none."""
-    return next(iter(children(element, wanted)), None)
+    return next(iter(children(element, child_name)), None)
 
 
 def text(element: Element, *path: str) -> str | None:
@@ -138,10 +138,10 @@ def text(element: Element, *path: str) -> str | None:
     return None if current is None else (current.text or "").strip() or None
 
 
-def attribute(element: Element, child_name: str, wanted: str) -> str | None:
+def attribute(element: Element, child_name: str, attribute_name: str) -> str | None:
     """An attribute of the element's first child with the name `child_name`."""
     inner = child(element, child_name)
-    return None if inner is None else inner.get(wanted)
+    return None if inner is None else inner.get(attribute_name)
 
 
 def is_set(element: Element, flag: str) -> bool:

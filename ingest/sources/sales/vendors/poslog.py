@@ -17,7 +17,7 @@ from ingest.contract.vendor import (
     UnreadablePart,
     VendorBody,
     encode_message,
-    read_event,
+    guard_event,
 )
 from ingest.contract.work import WorkBudget
 from ingest.installation.arrival import Rules
@@ -77,7 +77,7 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
             yield SkippedPart("transactions of another kind than RetailTransaction")
         for receipt in receipts:
             receipt.closed_at = next(times)
-            for part in read_event(_to_messages(receipt, body), receipt.names):
+            for part in guard_event(_to_messages(receipt, body), receipt.names):
                 yield part.placeholder if isinstance(part, UnreadablePart) else part
 
 
@@ -148,7 +148,7 @@ def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | S
     head: LineFields = {
         **receipt.names,
         "reference": _read_reference(receipt),
-        "numbering_epoch": numbers.epoch(receipt.transaction),
+        "numbering_epoch": numbers.numbering_epoch(receipt.transaction),
         "currency": currency,
         "training": xml.is_set(receipt.transaction, "TrainingModeFlag") or None,
     }
@@ -215,8 +215,8 @@ def _read_void(receipt: PoslogReceipt, role: str, numbers: "_ReceiptNumbers") ->
     if role != "void":
         return None
     # A receipt that is sent again has the time at which it was closed.
-    own = numbers.name(receipt.transaction)
-    return own if receipt.closed_at is None else {**own, "happened_at": receipt.closed_at}
+    fields = numbers.name(receipt.transaction)
+    return fields if receipt.closed_at is None else {**fields, "happened_at": receipt.closed_at}
 
 
 def _read_replaced_receipt(receipt: PoslogReceipt, numbers: "_ReceiptNumbers") -> LineFields | None:
@@ -224,12 +224,14 @@ def _read_replaced_receipt(receipt: PoslogReceipt, numbers: "_ReceiptNumbers") -
 
     Links for another reason (the receipt of returned goods, the order) do not count.
     """
-    facts, own = load_facts(), numbers.name(receipt.transaction)
+    facts, fields = load_facts(), numbers.name(receipt.transaction)
     for link in xml.children(receipt.retail, "TransactionLink"):
         reason = link.get("ReasonCode")
         if reason is None or facts.link_reasons.get(reason) == "void":
             link_fields = numbers.name(link)
-            if link_fields and any(own.get(name) != value for name, value in link_fields.items()):
+            if link_fields and any(
+                fields.get(name) != value for name, value in link_fields.items()
+            ):
                 return link_fields
     return None
 
@@ -240,7 +242,7 @@ class _ReceiptNumbers(NamedTuple):
     store: str | None
     rules: Rules
 
-    def epoch(self, transaction: Element) -> str | None:
+    def numbering_epoch(self, transaction: Element) -> str | None:
         """The business day, or its year, if the store's numbers begin again with it."""
         numbering = self.rules.numberings.get(self.store or "")
         day = _name(transaction, "BusinessDayDate")
@@ -254,6 +256,6 @@ class _ReceiptNumbers(NamedTuple):
         fields = {
             "vendor_fiscal_module": _name(link, "WorkstationID") if number else None,
             "transaction_id": number or _name(link, "TransactionID"),
-            "numbering_epoch": self.epoch(link) if number else None,
+            "numbering_epoch": self.numbering_epoch(link) if number else None,
         }
         return {name: value for name, value in fields.items() if value is not None}

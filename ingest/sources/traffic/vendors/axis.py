@@ -11,13 +11,13 @@ from ingest.contract.vendor import (
     SkippedPart,
     UnreadablePart,
     VendorBody,
+    collect_parts,
     enumerate_items,
+    guard_event,
     make_placeholder,
     parse_body,
     read_counts,
-    read_event,
     read_name,
-    read_parts,
     require_object,
     require_value,
     wrong_type_error,
@@ -43,10 +43,10 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     Raises RejectedEvent for a body that is no push of people counts, or names no camera;
     BodyTooLarge.
     """
-    return read_parts(_parts(body), body.budget)
+    return collect_parts(_translate_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     tree = parse_body(body.content, body.budget)
     _refuse_cumulative(tree)
     camera = require_object(tree.get("sensor"), "/sensor")
@@ -55,7 +55,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     head = PushHead(serial, clock, read_time(tree, "utcSent"))
     measurements = require_object(tree.get("data"), "/data").get("measurements")
     for at, measured in enumerate_items(measurements, "/data/measurements"):
-        yield from read_event(_messages(measured, at, head), measured, serial)
+        yield from guard_event(_messages(measured, at, head), measured, serial)
 
 
 def _messages(

@@ -15,7 +15,13 @@ from io import BytesIO, TextIOWrapper
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-from ingest.contract.vendor import SkippedPart, UnreadablePart, VendorBody, read_event, read_parts
+from ingest.contract.vendor import (
+    SkippedPart,
+    UnreadablePart,
+    VendorBody,
+    collect_parts,
+    guard_event,
+)
 from ingest.sources.traffic.device import encode_interval
 from tally.errors import BadInstant, RejectedEvent
 from tally.time.instants import format_utc, instants_at_local_time, parse_instant
@@ -37,10 +43,10 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     The parameter `sensor` names the camera, `exported_at` the instant, by default that of arrival.
     Raises RejectedEvent for another file, camera or instant; BodyTooLarge.
     """
-    return read_parts(_parts(body), body.budget)
+    return collect_parts(_translate_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     serial = body.parameters.get("sensor")
     zone = body.rules.sensor(serial).zone
     if zone is None:
@@ -63,7 +69,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
         elif ends is not None and ends > settled:
             yield SkippedPart("intervals that were not over a minute before they were exported")
         else:
-            yield from read_event(_messages(line, serial, span), line, serial)
+            yield from guard_event(_messages(line, serial, span), line, serial)
 
 
 def _read_export_time(body: VendorBody) -> datetime:

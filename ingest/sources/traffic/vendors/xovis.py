@@ -13,13 +13,13 @@ from ingest.contract.vendor import (
     SkippedPart,
     UnreadablePart,
     VendorBody,
+    collect_parts,
     count_values,
     enumerate_items,
+    guard_event,
     make_placeholder,
     read_counts,
-    read_event,
     read_name,
-    read_parts,
     require_object,
     require_value,
     wrong_type_error,
@@ -50,10 +50,10 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     The same range pushed again, with other package ids, gives the same messages. Raises
     RejectedEvent for a body of another shape; BodyTooLarge.
     """
-    return read_parts(_parts(body), body.budget)
+    return collect_parts(_translate_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     count_values(body.content, body.budget)
     for package in _packages(body.content):
         body.budget.count_steps()
@@ -74,7 +74,7 @@ def _messages(
         yield from _logics(require_object(package["logics_data"], "/logics_data"), body)
     elif "status_data" in package:
         status = require_object(package["status_data"], "/status_data")
-        yield from read_event(_heartbeats(status, body), "status_data")
+        yield from guard_event(_heartbeats(status, body), "status_data")
     elif any(name in package for name in _NO_EVENT):
         yield SkippedPart(_NOT_COUNTED)
     else:
@@ -114,7 +114,7 @@ def _records(
         return
     for place, record in enumerate_items(records, f"{at}/records"):
         if isinstance(record, dict):
-            yield from read_event(_record(record, head), record, head.serial)
+            yield from guard_event(_record(record, head), record, head.serial)
         else:
             yield make_placeholder(record, wrong_type_error("object", place), head.serial)
 
@@ -157,7 +157,7 @@ def _message(record: JsonObject, named_counts: NamedCounts, head: PushHead) -> b
 
 
 def _packages(content: bytes) -> Iterator[Any]:
-    """Yield the packages of a body in order, Unread for what is no JSON."""
+    """Yield the packages of a body in order, an UnreadablePart for what is no JSON."""
     if content.lstrip().startswith(b"["):
         wrapped = b'{"all":%s}' % content
         try:

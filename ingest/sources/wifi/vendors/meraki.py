@@ -16,10 +16,10 @@ from ingest.contract.vendor import (
     SkippedPart,
     UnreadablePart,
     VendorBody,
+    collect_parts,
     count_values,
     encode_message,
-    read_event,
-    read_parts,
+    guard_event,
 )
 from ingest.contract.wire import JsonObject, parse_object
 from ingest.installation.arrival import Rules
@@ -82,10 +82,10 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     Raises Forbidden for a body with another secret; RejectedEvent for one that is no JSON object
     or of an unknown version; KeysUnreachable, BodyTooLarge.
     """
-    return read_parts(_parts(body), body.budget)
+    return collect_parts(_translate_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     content = _repair_json(body)
     tree = parse_object(content, len(content))
     _check_secret(tree, body.rules)
@@ -109,7 +109,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     for reading in heard:
         store_id = store_at(reading.at)
         if store_id is not None:
-            yield from read_event(_reading_messages(reading, store_id, body), _A_READING)
+            yield from guard_event(_reading_messages(reading, store_id, body), _A_READING)
     yield from _heartbeats(presences, store_at, body)
 
 
@@ -142,10 +142,10 @@ def _replace(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
 
 def _check_secret(tree: JsonObject, rules: Rules) -> None:
     vendor, secret = rules.devices.vendors.get(FORMAT), tree.get("secret")
-    own = vendor.secret.encode() if vendor else b""
+    expected = vendor.secret.encode() if vendor else b""
     sent = secret.encode() if isinstance(secret, str) else b""
     # The comparison takes the same time for any secret; without a set secret no sender is known.
-    if not own or not hmac.compare_digest(sent, own):
+    if not expected or not hmac.compare_digest(sent, expected):
         raise Forbidden("the body's secret is not the one of TALLY_VENDOR_SECRETS")
 
 

@@ -18,8 +18,8 @@ def starts(
     settings: Settings, consumer: Consumer, topic: str, *hints: str, again: str = ""
 ) -> list[int]:
     """Where a group reads on in the first partition."""
-    bookmarks = KafkaGroupPositions(settings, consumer, hints=hints, again=[again])
-    return [at.offset for at in bookmarks.start_positions([TopicPartition(topic, 0)])]
+    positions = KafkaGroupPositions(settings, consumer, hints=hints, again=[again])
+    return [at.offset for at in positions.start_positions([TopicPartition(topic, 0)])]
 
 
 def test_hints_that_were_deleted_before_they_were_read_are_passed_and_other_records_are_not(

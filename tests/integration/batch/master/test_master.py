@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from batch_layer.master import ingest as ingest_module
 from batch_layer.master.ingest import QUERY, start_ingest
-from batch_layer.master.positions import MasterExtent, Snapshot, read_extent, read_retained_offsets
+from batch_layer.master.positions import MasterExtent, Snapshot, read_bounds_by_topic, read_extent
 from batch_layer.master.progress import IngestWatch
 from batch_layer.master.table import append
 from runtime.kafka.reader import read_to_end
@@ -59,7 +59,7 @@ def assert_each_committed_record_once(settings: Settings) -> None:
 
 def ends(settings: Settings, topic: str) -> dict[int, int]:
     return {
-        number: end for number, (_, end) in read_retained_offsets(settings, [topic])[topic].items()
+        number: end for number, (_, end) in read_bounds_by_topic(settings, [topic])[topic].items()
     }
 
 
@@ -172,8 +172,8 @@ def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
     # As it looks after a cut: the offsets are there, with other records than those that were
     # appended.
     other = {
-        topic: {at: replace(mark, sha256="00") for at, mark in marks.items()}
-        for topic, marks in held.marks.items()
+        topic: {at: replace(last, sha256="00") for at, last in fingerprints.items()}
+        for topic, fingerprints in held.fingerprints.items()
     }
     monkeypatch.setattr(
         "batch_layer.master.ingest.read_extent",

@@ -1,4 +1,4 @@
-"""A hole in a canonical topic: refused, named by `tally gaps`, accepted for good, and passed."""
+"""A gap in a canonical topic: refused, named by `tally gaps`, accepted for good, and passed."""
 
 import time
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ from cassandra.cluster import Session
 from confluent_kafka import TopicPartition
 
 from batch_layer.master.ingest import QUERY
-from batch_layer.master.positions import read_extent, read_retained_offsets
+from batch_layer.master.positions import read_bounds_by_topic, read_extent
 from ops.gaps import accept, find_open_gap, find_open_gaps
 from runtime.connect import kafka_admin
 from runtime.records.gaps import read_gaps
@@ -61,17 +61,17 @@ def test_hole_is_refused_then_accepted_and_passed(
     ]
     assert read_extent(batch_settings.master_path).until["sales"] == {
         number: end
-        for number, (_, end) in read_retained_offsets(batch_settings, ["sales"])["sales"].items()
+        for number, (_, end) in read_bounds_by_topic(batch_settings, ["sales"])["sales"].items()
     }
     assert (find_open_gaps(batch_settings, session), left_behind(batch_settings)) == ([], 1)
 
-    # A hole behind which nothing has come yet: the checkpoint from before it is left behind once,
+    # A gap behind which nothing has come yet: the checkpoint from before it is left behind once,
     # not at every start.
     send(batch_settings, "sales", [receipt("1", number, NOW) for number in range(12, 15)])
     delete_before(
         batch_settings,
         partition,
-        read_retained_offsets(batch_settings, ["sales"])["sales"][partition][1],
+        read_bounds_by_topic(batch_settings, ["sales"])["sales"][partition][1],
     )
     [found] = find_open_gaps(batch_settings, session)
     accept(batch_settings, session, found, "a test")

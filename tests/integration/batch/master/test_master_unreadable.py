@@ -79,4 +79,4 @@ def test_unreadable_records_are_held_by_their_coordinates_and_good_ones_behind_t
         [NOON.date()],
     )
     assert days.one() is not None
-    assert read_extent(batch_settings.master_path).marks.keys() == {*FAMILIES}
+    assert read_extent(batch_settings.master_path).fingerprints.keys() == {*FAMILIES}

@@ -11,7 +11,7 @@ from cassandra.cluster import Session
 from confluent_kafka import Message, TopicPartition
 from pyspark.sql import SparkSession
 
-from batch_layer.master.positions import read_retained_offsets
+from batch_layer.master.positions import read_bounds_by_topic
 from batch_layer.views.plan import pin
 from batch_layer.views.plan.pin import (
     UNKNOWN_PAST,
@@ -122,7 +122,7 @@ def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
     ending.join()
 
     assert through == {**dict.fromkeys(range(batch_settings.partitions), now), own: UNKNOWN_PAST}
-    assert still_open == set() and kept == read_retained_offsets(batch_settings, ["sales"])["sales"]
+    assert still_open == set() and kept == read_bounds_by_topic(batch_settings, ["sales"])["sales"]
 
 
 def test_record_before_the_master_holds_back_its_partition(
@@ -151,7 +151,7 @@ def test_of_records_that_kafka_no_longer_keeps_nothing_is_claimed(
     spark: SparkSession, batch_settings: Settings
 ) -> None:
     assert oldest_canonical(
-        spark, batch_settings, "sales", held={0: 5}, kept={0: Bounds(7, 9), 1: Bounds(0, 0)}
+        spark, batch_settings, "sales", until={0: 5}, kept={0: Bounds(7, 9), 1: Bounds(0, 0)}
     ) == {0: UNKNOWN_PAST}
 
 
@@ -192,7 +192,7 @@ def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
     # in.
     held = {
         number: end
-        for number, (_, end) in read_retained_offsets(batch_settings, ["sales"])["sales"].items()
+        for number, (_, end) in read_bounds_by_topic(batch_settings, ["sales"])["sales"].items()
     }
     before = read_broker_time(batch_settings)
     garbage = [
@@ -213,7 +213,7 @@ def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
         batch_settings,
         "sales",
         held,
-        read_retained_offsets(batch_settings, ["sales"])["sales"],
+        read_bounds_by_topic(batch_settings, ["sales"])["sales"],
     )
 
     slack = timedelta(seconds=5)

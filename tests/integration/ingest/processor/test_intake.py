@@ -39,8 +39,8 @@ def taken(intake: Intake) -> list[str]:
     intake.poll(0.1)
     values = []
     for alignment in intake.alignments.values():
-        while lane := alignment.find_ready(time.monotonic()):
-            values.append((lane.pop(time.monotonic()).value or b"").decode())
+        while buffer := alignment.find_ready(time.monotonic()):
+            values.append((buffer.pop(time.monotonic()).value or b"").decode())
     return values
 
 

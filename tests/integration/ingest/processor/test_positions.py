@@ -107,16 +107,20 @@ def test_records_deleted_during_an_outage_are_named(
 
 
 @pytest.fixture
-def bookmark(
+def position(
     start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient
 ) -> tuple[TopicPartition, PositionMetadata]:
-    """A committed position of a group that has read everything, and its bookmark."""
+    """A committed position of a group that has read everything, and its metadata."""
     send_values(settings, topics[0], VALUES)
     copied(start, settings, topics)
     [first, *_] = [at for at in committed(admin, topics[0]) if at.offset > 0]
-    book = PositionMetadata.read(first.metadata)
-    assert book is not None and book.last is not None and book.last.offset == first.offset - 1
-    return first, book
+    metadata = PositionMetadata.read(first.metadata)
+    assert (
+        metadata is not None
+        and metadata.last is not None
+        and metadata.last.offset == first.offset - 1
+    )
+    return first, metadata
 
 
 def test_topic_made_anew_is_noticed_though_its_positions_went_with_it(
@@ -136,9 +140,9 @@ def test_log_of_another_topic_id_is_noticed_though_offsets_and_records_fit(
     start: Start,
     topics: tuple[str, str],
     admin: AdminClient,
-    bookmark: tuple[TopicPartition, PositionMetadata],
+    position: tuple[TopicPartition, PositionMetadata],
 ) -> None:
-    at, book = bookmark
+    at, metadata = position
     commit(
         admin,
         topics[0],
@@ -147,7 +151,7 @@ def test_log_of_another_topic_id_is_noticed_though_offsets_and_records_fit(
                 at.topic,
                 at.partition,
                 at.offset,
-                metadata=PositionMetadata("another", book.last).text,
+                metadata=PositionMetadata("another", metadata.last).text,
             )
         ],
     )
@@ -159,11 +163,11 @@ def test_log_that_was_cut_and_has_grown_again_is_noticed(
     start: Start,
     topics: tuple[str, str],
     admin: AdminClient,
-    bookmark: tuple[TopicPartition, PositionMetadata],
+    position: tuple[TopicPartition, PositionMetadata],
 ) -> None:
-    at, book = bookmark
+    at, metadata = position
     # As it looks after a cut: the offset is there, with a record that is not the one that was read.
-    other = PositionMetadata(book.topic_id, RecordFingerprint(at.offset - 1, 0, ""))
+    other = PositionMetadata(metadata.topic_id, RecordFingerprint(at.offset - 1, 0, ""))
     commit(
         admin, topics[0], [TopicPartition(at.topic, at.partition, at.offset, metadata=other.text)]
     )

@@ -152,8 +152,8 @@ class Member:
         """Poll once and take everything into the batch; how many inputs it holds."""
         self.intake.poll(0.1)
         for alignment in self.intake.alignments.values():
-            while lane := alignment.find_ready(time.monotonic()):
-                record = lane.pop(time.monotonic())
+            while buffer := alignment.find_ready(time.monotonic()):
+                record = buffer.pop(time.monotonic())
                 self.batch.add(record, [Output(self.output, record.key, record.value)], 0.0)
         return self.batch.inputs
 

@@ -52,7 +52,7 @@ def old_query_and_one_begun_at_offset_3(query: SpeedQuery, second: SpeedQuery) -
         for number, cents in ((1, 1), (2, 1), (3, 450), (5, 450))
     ]
     query.batches([old[0]], [old[1], query.sale(4)], old[2:])
-    return [sum(ack.below_floor for ack in parse_reports(second.run()))]
+    return [sum(report.below_floor for report in parse_reports(second.run()))]
 
 
 def offset_3(query: SpeedQuery) -> dict[int, int]:
@@ -98,19 +98,21 @@ def test_nothing_below_the_starting_offsets_means_no_floor(speed_spark: SparkSes
     assert floor_above(master_of(speed_spark, (0, 3, NOON)), "sales", {0: 3}) is None
 
 
-def settled(
+def resolve_position(
     query: SpeedQuery, given: str, earliest: dict[int, int], *families: Family
 ) -> StartPosition:
-    """The handover that the job settles for the query of these families, of sales alone if none
-    is named."""
-    begin = StartOptions(compute_floor, partial(parse_starting_offsets, given))
-    driver, named = Driver(query.spark, query.session, query.settings, begin), families or (SALES,)
+    """The start position of the query of these families, of sales alone if none is named."""
+    start_options = StartOptions(compute_floor, partial(parse_starting_offsets, given))
+    driver, named = (
+        Driver(query.spark, query.session, query.settings, start_options),
+        families or (SALES,),
+    )
     return resolve_start_position(
         driver, QUERY, named, {family.topic: earliest for family in named}
     )
 
 
-def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoint(
+def test_start_position_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoint(
     query: SpeedQuery,
 ) -> None:
     master_of(query.spark, (0, 0, OLD), (0, 1, NOON)).write.format("delta").save(
@@ -120,10 +122,10 @@ def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoi
         "INSERT INTO master_position (family, partition, until) VALUES ('sales', 0, 2)"
     )
 
-    handover = settled(query, '{"sales": {"0": 1}}', dict.fromkeys(range(4), 0))
+    position = resolve_position(query, '{"sales": {"0": 1}}', dict.fromkeys(range(4), 0))
 
     assert (
-        handover
+        position
         == StartPosition({"sales": {0: 1, 1: 0, 2: 0, 3: 0}}, {"sales": OLD_END})
         == load_start_position(query.checkpoint)
     )
@@ -133,26 +135,28 @@ def test_past_that_the_master_does_not_hold_is_refused(query: SpeedQuery) -> Non
     with pytest.raises(
         TallyError, match=r"sales partition 3: .* offset 9 .* master dataset holds them up to 0"
     ):
-        settled(query, "{}", {0: 0, 1: 0, 2: 0, 3: 9})
+        resolve_position(query, "{}", {0: 0, 1: 0, 2: 0, 3: 9})
 
 
 def test_begun_query_keeps_its_floor_whatever_the_topic_holds_now(query: SpeedQuery) -> None:
-    first = settled(query, "{}", dict.fromkeys(range(4), 0))
+    first = resolve_position(query, "{}", dict.fromkeys(range(4), 0))
     query.send(query.sale(1))
     query.run()
 
-    assert settled(query, '{"sales": {"0": 5}}', {0: 5, 1: 5, 2: 5, 3: 5}) == first
+    assert resolve_position(query, '{"sales": {"0": 5}}', {0: 5, 1: 5, 2: 5, 3: 5}) == first
     assert first == StartPosition({"sales": dict.fromkeys(range(4), 0)}, {"sales": None})
 
 
 def test_family_that_a_begun_query_has_not_had_begins_where_its_topic_does(
     query: SpeedQuery,
 ) -> None:
-    first = settled(query, "{}", dict.fromkeys(range(4), 0))
+    first = resolve_position(query, "{}", dict.fromkeys(range(4), 0))
     query.send(query.sale(1))
     query.run()
 
-    both = settled(query, '{"traffic": {"0": 5}}', dict.fromkeys(range(4), 0), SALES, TRAFFIC)
+    both = resolve_position(
+        query, '{"traffic": {"0": 5}}', dict.fromkeys(range(4), 0), SALES, TRAFFIC
+    )
 
     zeros = dict.fromkeys(range(4), 0)
     assert both == StartPosition(

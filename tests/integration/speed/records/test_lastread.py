@@ -130,16 +130,16 @@ def test_mark_of_a_micro_batch_is_the_last_value_of_each_partition(query: SpeedQ
     sold = [query.sale(1), query.sale(2), receipt("other", 1, NOON)]
     query.send(*sold)
 
-    acks = {ack.partition: ack for ack in parse_reports(query.run())}
+    reports = {report.partition: report for report in parse_reports(query.run())}
 
     place, other = (
         partition_number(store, query.settings.partitions) for store in (query.store, "other")
     )
-    assert (acks[place].offset, acks[place].crc) == (
+    assert (reports[place].offset, reports[place].crc) == (
         1 + (place == other),
         zlib.crc32(msgspec.json.encode(sold[1 + (place == other)])),
     )
-    assert (acks[other].offset, acks[other].crc) == (
+    assert (reports[other].offset, reports[other].crc) == (
         2 * (place == other),
         zlib.crc32(msgspec.json.encode(sold[2])),
     )

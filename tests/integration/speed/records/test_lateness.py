@@ -21,7 +21,7 @@ CLOSES_NOON = NOON + timedelta(hours=2, minutes=15)
 
 def late(reports: list[Report]) -> list[int]:
     """Late records of each micro-batch."""
-    return [sum(ack.late for ack in parse_reports(report)) for report in reports]
+    return [sum(report.late for report in parse_reports(batch_report)) for batch_report in reports]
 
 
 def test_event_far_behind_the_latest_one_in_an_open_window_counts(query: SpeedQuery) -> None:
@@ -95,7 +95,9 @@ def test_event_of_a_year_to_come_closes_no_window(query: SpeedQuery) -> None:
     )
 
     assert (query.totals()[0], late(reports)) == ((2, 200), [0, 0, 0])
-    assert [sum(ack.ahead for ack in parse_reports(report)) for report in reports] == [0, 1, 0]
+    assert [
+        sum(report.ahead for report in parse_reports(batch_report)) for batch_report in reports
+    ] == [0, 1, 0]
 
 
 def test_closed_window_leaves_the_state(query: SpeedQuery) -> None:

@@ -153,7 +153,10 @@ def test_what_cannot_be_counted_stops_neither_the_receipts_nor_the_view(query: S
     assert sorted(row.transaction_id for row in rows_of(query, "transaction_id")) == ["1", "2", "4"]
     # A receipt without its till is counted all the same: the view needs none.
     assert query.totals() == [(4, 5 + 7 + 200)]
-    unreadable = [sum(ack.unreadable for ack in parse_reports(report)) for report in (kept, viewed)]
+    unreadable = [
+        sum(report.unreadable for report in parse_reports(batch_report))
+        for batch_report in (kept, viewed)
+    ]
     assert unreadable == [len(odd) + 1, len(odd)]
 
 

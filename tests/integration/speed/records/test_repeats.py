@@ -37,9 +37,9 @@ def state_bytes(checkpoint: Path) -> int:
 def test_storm_of_marked_copies_leaves_the_state_as_it_was(query: SpeedQuery) -> None:
     storm(query, COPIES, marked=True)
 
-    report = query.of_at_most(2 * COPIES).run()
+    batch_report = query.of_at_most(2 * COPIES).run()
 
-    assert (query.totals(), sum(ack.repeats for ack in parse_reports(report))) == (
+    assert (query.totals(), sum(report.repeats for report in parse_reports(batch_report))) == (
         [(1, 100)],
         COPIES,
     )
@@ -49,9 +49,12 @@ def test_storm_of_marked_copies_leaves_the_state_as_it_was(query: SpeedQuery) ->
 def test_copies_without_marks_do_so_too(query: SpeedQuery) -> None:
     storm(query, COPIES, marked=False)
 
-    report = query.of_at_most(2 * COPIES).run()
+    batch_report = query.of_at_most(2 * COPIES).run()
 
-    assert (query.totals(), sum(ack.repeats for ack in parse_reports(report))) == ([(1, 100)], 0)
+    assert (query.totals(), sum(report.repeats for report in parse_reports(batch_report))) == (
+        [(1, 100)],
+        0,
+    )
     assert state_bytes(query.checkpoint) < BOUND_BYTES
 
 

@@ -84,7 +84,7 @@ def test_driver_that_starts_again_goes_on_and_one_that_wakes_up_late_changes_not
     after = begun(session, made)
     after.begin({"made": {0: 4}})
 
-    # Where only markers of transactions have come no ack says anything.
+    # Where only markers of transactions have come no report says anything.
     tell(after, session, {0: 6})
     tell(before, session, {0: 5})
 
@@ -130,10 +130,18 @@ def test_presence_is_whole_once_the_longest_key_period_over_the_floor_is_over(
 def test_state_of_another_definition_says_from_which_window_on_it_counts(
     query: SpeedQuery,
 ) -> None:
-    (before,) = [ack for report in query.batches([query.sale(1)]) for ack in parse_reports(report)]
+    (before,) = [
+        report
+        for batch_report in query.batches([query.sale(1)])
+        for report in parse_reports(batch_report)
+    ]
     changed = replace(query, family=replace(SALES, epoch=SALES.epoch + 1))
 
-    (after,) = [ack for report in changed.batches([query.sale(2)]) for ack in parse_reports(report)]
+    (after,) = [
+        report
+        for batch_report in changed.batches([query.sale(2)])
+        for report in parse_reports(batch_report)
+    ]
 
     assert before.floor is not None and before.floor < 0
     assert after.floor == round((NOON + timedelta(minutes=15)).timestamp() * 1000)

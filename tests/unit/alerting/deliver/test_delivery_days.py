@@ -188,7 +188,7 @@ def _taken(step: Dispatcher, *records: Any) -> None:
     """A transaction of these records, which is stored."""
     for one in records:
         step.process(one)
-    step.tick()
+    step.before_commit()
     step.on_commit()
 
 
@@ -200,7 +200,7 @@ def test_a_receiver_that_wants_no_more_is_not_called_again_by_whatever_comes() -
         _taken(step, record(CONTROLS, at), tick(1), record(ALERTS, alert()))
 
         def are_answered() -> bool:
-            step.tick()
+            step.before_commit()
             return not calls.pending_calls()
 
         wait_for(are_answered)

@@ -91,7 +91,7 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
             step.process(one)
         # A tick an hour, in milliseconds of the desk's clock; nobody waits for it here.
         for hour in range(1, 25):
-            step.tick()
+            step.before_commit()
             step.on_commit()
             wait_for(lambda: not calls.pending_calls() or calls._completed)
             step.process(tick(1 + 60 * hour))
@@ -99,7 +99,7 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
         file.chmod(0o600)
         for hour in range(25, 33):
             step.process(tick(1 + 60 * hour))
-            step.tick()
+            step.before_commit()
             step.on_commit()
             wait_for(lambda: not calls.pending_calls() or calls._completed)
     step.close()

@@ -89,7 +89,7 @@ def dispatching(partitions: int, channels: int) -> Iterator[tuple[Dispatcher, He
 
 
 def turn(step: Dispatcher) -> list[Output]:
-    outputs = [*step.tick()]
+    outputs = [*step.before_commit()]
     step.on_commit()
     return outputs
 

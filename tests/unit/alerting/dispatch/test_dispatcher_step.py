@@ -75,7 +75,7 @@ def begun(step: Dispatcher, port: int, *more: Alert | AlertControl) -> list[Outp
     at = channel(url=f"http://127.0.0.1:{port}/")
     records = [record(CONTROLS, at), tick(1)]
     records += [record(ALERTS if isinstance(one, Alert) else CONTROLS, one) for one in more]
-    return [*(out for one in records for out in step.process(one)), *step.tick()]
+    return [*(out for one in records for out in step.process(one)), *step.before_commit()]
 
 
 def outcomes(outputs: Sequence[Output]) -> list[str]:
@@ -99,7 +99,7 @@ def test_nothing_is_called_before_its_attempt_is_stored(make: Callable[[], Dispa
         outputs = begun(step, port, alert())
         assert calls == []
         step.on_commit()
-        found = wait_for(lambda: [*step.tick()])
+        found = wait_for(lambda: [*step.before_commit()])
 
     assert {one.topic for one in outputs} == {DELIVERIES}
     assert (len(calls), outcomes(found)) == (1, ["delivered"])
@@ -112,7 +112,7 @@ def test_a_transaction_that_was_aborted_calls_nobody(make: Callable[[], Dispatch
         step.restore([])
         step.on_commit()
         step.process(tick(2))
-        step.tick()
+        step.before_commit()
         step.on_commit()
 
     assert calls == []
@@ -131,7 +131,7 @@ def test_whoever_restores_the_state_calls_again_with_the_same_key_and_bytes(
         wait_for(lambda: calls)
         second.restore(state(outputs))
         second.process(tick(2))
-        second.tick()
+        second.before_commit()
         second.on_commit()
         wait_for(lambda: len(calls) > 1)
 
@@ -149,7 +149,7 @@ def test_an_answer_of_a_partition_that_was_given_away_is_dropped(
         step.on_commit()
         step.restore([])
         wait_for(lambda: calls)
-        found = [out for _ in range(20) for out in step.tick()]
+        found = [out for _ in range(20) for out in step.before_commit()]
 
     assert found == []
 
@@ -165,7 +165,7 @@ def test_a_record_that_nobody_understands_keeps_nobody_else_from_being_told(
                 assert [*step.process(record(topic, value))] == []
         assert [*step.process(Input(CONTROLS, 0, 0, NOON, b"channel|floor", None))] == []
         step.process(record(ALERTS, alert()))
-        step.tick()
+        step.before_commit()
         step.on_commit()
         wait_for(lambda: calls)
 
@@ -183,9 +183,9 @@ def test_a_secret_that_is_missing_blocks_a_message_and_ends_nothing(
         at = channel(url=f"http://127.0.0.1:{port}/", secrets=("other",))
         for one in (record(CONTROLS, at), tick(1), record(ALERTS, alert())):
             step.process(one)
-        step.tick()
+        step.before_commit()
         step.on_commit()
-        found = wait_for(lambda: [*step.tick()])
+        found = wait_for(lambda: [*step.before_commit()])
 
     message = decode_record(found[0].value or b"")
     assert isinstance(message, WebhookMessage)

@@ -44,7 +44,7 @@ def test_a_week_of_one_store_takes_several_transactions_and_is_told_as_ever(
     told = store.tick(f"{DAY}T09:17")
     while not told and len(lots.of_transactions) < 20:
         lots.of_transactions.append([])
-        told = store.take(store.evaluator.tick())
+        told = store.take(store.evaluator.before_commit())
 
     assert said(told) == [("raise", "provisional", "09:00")]
     by_transaction = [each for each in lots.of_transactions if each]

@@ -87,7 +87,7 @@ def test_what_was_told_before_the_views_are_away_is_stored_and_the_rest_is_judge
         assert {*store.evaluator.busy_partitions} == {store.partition}
     store.views.is_down = False
 
-    assert said(store.take(store.evaluator.tick())) == [("raise", "provisional", "09:00")]
+    assert said(store.take(store.evaluator.before_commit())) == [("raise", "provisional", "09:00")]
     assert {*store.evaluator.busy_partitions} == set()
 
 
@@ -107,7 +107,7 @@ def test_tick_counts_as_judged_when_all_that_it_speaks_of_is(
     transactions = 1
     while store.evaluator.busy_partitions:
         assert store.partition in store.evaluator.busy_partitions
-        store.take(store.evaluator.tick())
+        store.take(store.evaluator.before_commit())
         transactions += 1
 
     assert transactions > 2

@@ -45,7 +45,7 @@ def published(*days: date, pinned: int = 10, epoch: int = 1, by: Coverage | None
 EPOCHS = Epochs(1)
 
 
-def reach(until: dict[date, int], by: Coverage | None = None) -> RebuildScope:
+def scope(until: dict[date, int], by: Coverage | None = None) -> RebuildScope:
     return RebuildScope(
         EPOCHS, by or coverage(), {day: {0: offset} for day, offset in until.items()}
     )
@@ -77,11 +77,11 @@ def test_malformed_days_are_refused(text: str) -> None:
 
 
 def test_day_whose_records_are_all_within_the_pin_is_clean() -> None:
-    assert dirty_days(reach({MONDAY: 10}), published(*WEEK), []) == set()
+    assert dirty_days(scope({MONDAY: 10}), published(*WEEK), []) == set()
 
 
 def test_day_with_a_record_beyond_the_pin_is_dirty() -> None:
-    assert dirty_days(reach({MONDAY: 10, TUESDAY: 11}), published(*WEEK), []) == {TUESDAY}
+    assert dirty_days(scope({MONDAY: 10, TUESDAY: 11}), published(*WEEK), []) == {TUESDAY}
 
 
 def test_day_with_records_in_a_partition_that_was_not_pinned_is_dirty() -> None:
@@ -91,7 +91,7 @@ def test_day_with_records_in_a_partition_that_was_not_pinned_is_dirty() -> None:
 
 
 def test_day_never_built_is_dirty_also_when_nothing_happened_on_it() -> None:
-    assert dirty_days(reach({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY), []) == {
+    assert dirty_days(scope({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY), []) == {
         TUESDAY,
         WEDNESDAY,
     }
@@ -100,7 +100,7 @@ def test_day_never_built_is_dirty_also_when_nothing_happened_on_it() -> None:
 def test_past_day_without_records_is_built_without_waiting_for_a_later_one() -> None:
     arrived = coverage(first_arrival=day_start(MONDAY))
 
-    assert dirty_days(reach({MONDAY: 10}, arrived), published(MONDAY, by=arrived), []) == {
+    assert dirty_days(scope({MONDAY: 10}, arrived), published(MONDAY, by=arrived), []) == {
         TUESDAY,
         WEDNESDAY,
     }
@@ -109,7 +109,7 @@ def test_past_day_without_records_is_built_without_waiting_for_a_later_one() -> 
 def test_receipts_of_wrong_clocks_make_their_own_days_and_no_others_dirty_and_only_once() -> None:
     arrived = coverage(first_arrival=day_start(MONDAY))
     odd = [date(1, 1, 1), date(2000, 1, 1), date(2016, 6, 1), date(9999, 12, 31)]
-    records = reach(dict.fromkeys([*odd, MONDAY], 10), arrived)
+    records = scope(dict.fromkeys([*odd, MONDAY], 10), arrived)
 
     assert dirty_days(records, {}, []) == {*odd, *WEEK}
     assert dirty_days(records, published(*odd, *WEEK, by=arrived), []) == set()
@@ -118,21 +118,21 @@ def test_receipts_of_wrong_clocks_make_their_own_days_and_no_others_dirty_and_on
 def test_day_published_before_it_had_ended_is_dirty_once_more_is_covered() -> None:
     noon, one = (coverage(datetime(2017, 3, 6, hour, tzinfo=UTC)) for hour in (12, 13))
 
-    assert dirty_days(reach({MONDAY: 10}, one), published(*WEEK, by=noon), []) == {MONDAY}
-    assert dirty_days(reach({MONDAY: 10}, noon), published(*WEEK, by=noon), []) == set()
+    assert dirty_days(scope({MONDAY: 10}, one), published(*WEEK, by=noon), []) == {MONDAY}
+    assert dirty_days(scope({MONDAY: 10}, noon), published(*WEEK, by=noon), []) == set()
 
 
 def test_day_that_claims_what_lies_before_the_first_arrival_is_dirty() -> None:
     arrived = coverage(first_arrival=day_start(TUESDAY) + timedelta(hours=1))
 
-    assert dirty_days(reach({MONDAY: 10}, arrived), published(*WEEK), []) == {MONDAY, TUESDAY}
-    assert dirty_days(reach({MONDAY: 10}, arrived), published(*WEEK, by=arrived), []) == set()
+    assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK), []) == {MONDAY, TUESDAY}
+    assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK, by=arrived), []) == set()
 
 
 def test_day_declared_later_is_dirty_until_it_is_claimed() -> None:
     undeclared = coverage(first_arrival=NOW)
 
-    assert dirty_days(reach({MONDAY: 10}), published(MONDAY, by=undeclared), []) == set(WEEK)
+    assert dirty_days(scope({MONDAY: 10}), published(MONDAY, by=undeclared), []) == set(WEEK)
 
 
 def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
@@ -143,25 +143,25 @@ def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
         )
     )
 
-    assert dirty_days(reach({MONDAY: 10}, lost), published(*WEEK), []) == {TUESDAY}
-    assert dirty_days(reach({MONDAY: 10}, lost), published(*WEEK, by=lost), []) == set()
+    assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK), []) == {TUESDAY}
+    assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK, by=lost), []) == set()
 
 
 def test_day_of_an_earlier_definition_is_dirty() -> None:
     assert dirty_days(
-        reach({MONDAY: 10}), published(MONDAY, epoch=0) | published(TUESDAY, WEDNESDAY), []
+        scope({MONDAY: 10}), published(MONDAY, epoch=0) | published(TUESDAY, WEDNESDAY), []
     ) == {MONDAY}
 
 
 def test_conflict_makes_the_day_of_its_first_copy_dirty_too() -> None:
     assert dirty_days(
-        reach({MONDAY: 5, WEDNESDAY: 11}), published(*WEEK), [(WEDNESDAY, MONDAY)]
+        scope({MONDAY: 5, WEDNESDAY: 11}), published(*WEEK), [(WEDNESDAY, MONDAY)]
     ) == {MONDAY, WEDNESDAY}
 
 
 def test_conflict_that_both_generations_know_makes_nothing_dirty() -> None:
     assert (
-        dirty_days(reach({MONDAY: 5, TUESDAY: 10}), published(*WEEK), [(TUESDAY, MONDAY)]) == set()
+        dirty_days(scope({MONDAY: 5, TUESDAY: 10}), published(*WEEK), [(TUESDAY, MONDAY)]) == set()
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.contract.vendor import UnreadablePart, read_parts
+from ingest.contract.vendor import UnreadablePart, collect_parts
 from ingest.contract.work import WorkBudget
 from tally.errors import RejectedEvent
 from tests.unit.ingest.gateway.counter_gateway import (
@@ -167,7 +167,7 @@ def test_parts_that_cannot_be_read_are_not_looked_at_without_end() -> None:
             yield UnreadablePart(RejectedEvent("wrong_type", f"/{len(met)}", ""), b"7")
 
     with pytest.raises(RejectedEvent) as refused:
-        list(read_parts(endless(), WorkBudget(10)))
+        list(collect_parts(endless(), WorkBudget(10)))
     assert (refused.value.field, len(met) < 100_000) == ("/1", True)
 
 

@@ -128,10 +128,16 @@ class Brokers:
         return [TopicPartition("in", number, self.committed[number]) for number in numbers]
 
     def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
-        return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
+        return [
+            TopicPartition(*partition_id, record.offset + 1)
+            for partition_id, record in last.items()
+        ]
 
-    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
-        return [TopicPartition(*lane, self.committed[lane[1]]) for lane in lanes]
+    def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
+        return [
+            TopicPartition(*partition_id, self.committed[partition_id[1]])
+            for partition_id in partition_ids
+        ]
 
     def brokers_answer(self) -> bool:
         return True

@@ -12,10 +12,10 @@ import pytest
 from ingest.contract.vendor import (
     SkippedPart,
     VendorBody,
+    collect_parts,
+    guard_event,
     make_placeholder,
     omission_message,
-    read_event,
-    read_parts,
 )
 from ingest.contract.work import MAX_LETTERS
 from ingest.gateway.submission import CheckedLines, check_lines, endpoints
@@ -57,8 +57,8 @@ def test_a_form_that_fails_on_one_event_loses_no_other(error: Exception) -> None
         yield encoded(pos(transaction_id=number))
 
     def messages(asked: VendorBody) -> Iterator[bytes | SkippedPart]:
-        parts = (one for at in range(3) for one in read_event(event(at), {"number": at}))
-        return read_parts(parts, asked.budget)
+        parts = (one for at in range(3) for one in guard_event(event(at), {"number": at}))
+        return collect_parts(parts, asked.budget)
 
     found = found_of(messages)
 

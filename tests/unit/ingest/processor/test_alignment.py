@@ -12,10 +12,10 @@ def record(partition: int, offset: int) -> Input:
     return Input("raw", partition, offset, 0, None, b"x" * 10)
 
 
-def aligned(lanes: dict[int, Iterable[float | None]], **limits: float) -> Alignment:
+def aligned(buffers: dict[int, Iterable[float | None]], **limits: float) -> Alignment:
     alignment = Alignment(AlignmentLimits(lead_seconds=600, **limits))  # type: ignore[arg-type]  # all limits are numbers
-    alignment.assign(lanes, now=0.0)
-    for partition, times in lanes.items():
+    alignment.assign(buffers, now=0.0)
+    for partition, times in buffers.items():
         for offset, time in enumerate(times):
             alignment.add(record(partition, offset), time)
     return alignment
@@ -24,8 +24,8 @@ def aligned(lanes: dict[int, Iterable[float | None]], **limits: float) -> Alignm
 def taken(alignment: Alignment, now: float = 0.0) -> list[tuple[int, int]]:
     """(partition, offset) of everything that is ready now, in the order taken."""
     order = []
-    while (lane := alignment.find_ready(now)) is not None:
-        popped = lane.pop(now)
+    while (buffer := alignment.find_ready(now)) is not None:
+        popped = buffer.pop(now)
         order.append((popped.partition, popped.offset))
     return order
 
@@ -87,9 +87,9 @@ def test_full_partition_pauses_and_resumes_at_half() -> None:
 
     assert (alignment.to_pause(), alignment.to_pause(), alignment.to_resume()) == ([0], [], [])
     for _ in range(6):
-        lane = alignment.find_ready(0.0)
-        assert lane is not None
-        lane.pop(0.0)
+        buffer = alignment.find_ready(0.0)
+        assert buffer is not None
+        buffer.pop(0.0)
     assert (alignment.to_resume(), alignment.to_resume()) == ([0], [])
 
 

@@ -32,9 +32,9 @@ class Slow(Noted):
             self._left[record.partition] = self._transactions
         return super().process(record)
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         self._left = {number: left - 1 for number, left in self._left.items()}
-        return super().tick()
+        return super().before_commit()
 
 
 class Blind(Noted):
@@ -44,12 +44,12 @@ class Blind(Noted):
         super().__init__(brokers)
         self._turns = turns
 
-    def tick(self) -> Sequence[Output]:
+    def before_commit(self) -> Sequence[Output]:
         if self._turns > 0:
             self._turns -= 1
             self.calls.append("not yet")
             raise RetryLater("planted")
-        return super().tick()
+        return super().before_commit()
 
 
 def test_positions_of_a_held_partition_move_when_its_work_is_done() -> None:
@@ -97,8 +97,8 @@ def test_held_partition_is_neither_taken_nor_waited_for(held: Collection[int]) -
     alignment.assign((0, 1), now=0.0)
     alignment.add(Input("in", 0, 0, 0, None, b""), 1000.0)
 
-    lane = alignment.find_ready(1.0, held)
+    buffer = alignment.find_ready(1.0, held)
 
     # Partition 1 may still have earlier ones.
-    assert (lane is None) == (not held)
+    assert (buffer is None) == (not held)
     assert alignment.is_empty((0,)) and not alignment.is_empty(held)

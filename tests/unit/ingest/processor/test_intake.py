@@ -40,7 +40,7 @@ class SilentGroup:
 
 
 class NoPositions:
-    """Bookmarks of nothing, beside brokers that answer unless they are away."""
+    """Positions of nothing, beside brokers that answer unless they are away."""
 
     is_away = False
 
@@ -50,8 +50,8 @@ class NoPositions:
     def positions_after(self, last: object) -> list[TopicPartition]:
         raise AssertionError(last)
 
-    def current_positions(self, lanes: object) -> list[TopicPartition]:
-        raise AssertionError(lanes)
+    def current_positions(self, partition_ids: object) -> list[TopicPartition]:
+        raise AssertionError(partition_ids)
 
     def brokers_answer(self) -> bool:
         return not self.is_away

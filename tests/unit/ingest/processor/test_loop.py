@@ -69,7 +69,7 @@ class OnePartition:
 
 
 class Positions:
-    """Positions of the consumer's, without bookmarks."""
+    """Positions of the consumer's, without metadata."""
 
     def __init__(self, consumer: OnePartition) -> None:
         self._consumer = consumer
@@ -78,10 +78,16 @@ class Positions:
         return [TopicPartition("in", 0, self._consumer.committed_offset)]
 
     def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
-        return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
+        return [
+            TopicPartition(*partition_id, record.offset + 1)
+            for partition_id, record in last.items()
+        ]
 
-    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
-        return [TopicPartition(*lane, self._consumer.committed_offset) for lane in lanes]
+    def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
+        return [
+            TopicPartition(*partition_id, self._consumer.committed_offset)
+            for partition_id in partition_ids
+        ]
 
     def brokers_answer(self) -> bool:
         return True

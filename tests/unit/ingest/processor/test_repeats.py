@@ -69,16 +69,16 @@ def test_after_forgetting_no_copy_is_marked_for_its_first_may_never_be_committed
 
 
 def test_what_is_remembered_is_bounded_and_a_storm_stays_known() -> None:
-    repeats = RecentFingerprints(most=10)
+    recent_fingerprints = RecentFingerprints(most=10)
     found = [
-        repeats.check_and_add("storm")
+        recent_fingerprints.check_and_add("storm")
         for number in range(1000)
-        if not repeats.check_and_add(f"other {number}")
+        if not recent_fingerprints.check_and_add(f"other {number}")
     ]
 
     assert found == [False] + [True] * 999
-    assert len(repeats._latest) == 10
-    assert not repeats.check_and_add("other 900")
+    assert len(recent_fingerprints._latest) == 10
+    assert not recent_fingerprints.check_and_add("other 900")
 
 
 def test_a_marked_record_is_else_the_same() -> None:

@@ -40,9 +40,9 @@ class Noted(KeyCounts):
         self.calls.append(f"process({(record.key or b'').decode()})")
         return super().process(record)
 
-    def tick(self) -> Sequence[Output]:
-        self.calls.append("tick()")
-        return super().tick()
+    def before_commit(self) -> Sequence[Output]:
+        self.calls.append("before_commit()")
+        return super().before_commit()
 
 
 def test_calls_are_those_of_the_worked_example() -> None:
@@ -55,10 +55,10 @@ def test_calls_are_those_of_the_worked_example() -> None:
     assert brokers.calls == [
         *BEGIN,
         *("positions of [0]", "state of [0]", "restore(a=1 b=1)"),
-        *("process(a)", "tick()", "committed"),
-        *("process(b)", "tick()", "aborted"),
+        *("process(a)", "before_commit()", "committed"),
+        *("process(b)", "before_commit()", "aborted"),
         *("positions of [0]", "state of [0]", "restore(a=1 b=1 a=2)"),
-        *("process(b)", "tick()", "committed"),
+        *("process(b)", "before_commit()", "committed"),
     ]
     assert brokers.told == ["a=2", "b=2"]
 
@@ -66,8 +66,8 @@ def test_calls_are_those_of_the_worked_example() -> None:
 @pytest.mark.parametrize(
     ("outcome", "restored", "after"),
     [
-        ("lost", "restore()", ["process(a)", "tick()", "committed"]),
-        ("applied", "restore(a=1)", ["process(a)", "tick()", "committed"]),
+        ("lost", "restore()", ["process(a)", "before_commit()", "committed"]),
+        ("applied", "restore(a=1)", ["process(a)", "before_commit()", "committed"]),
     ],
 )
 def test_state_is_read_again_after_a_new_producer_whatever_became_of_the_commit(
@@ -93,9 +93,9 @@ def test_state_of_all_partitions_is_read_again_when_one_more_is_given() -> None:
 
     assert brokers.calls[2:] == [
         *("positions of [0]", "state of [0]", "restore()"),
-        *("process(a)", "tick()", "committed"),
+        *("process(a)", "before_commit()", "committed"),
         *("positions of [0, 1]", "state of [0, 1]", "restore(c=5 a=1)"),
-        *("process(b)", "process(c)", "tick()", "committed"),
+        *("process(b)", "process(c)", "before_commit()", "committed"),
     ]
     assert brokers.told == ["a=1", "b=1", "c=6"]
 
@@ -126,9 +126,9 @@ def test_tick_comes_once_a_transaction_and_goes_with_its_positions() -> None:
     brokers.run(Noted(brokers), BatchLimits(2, idle_seconds=0.0))
 
     assert [call for call in brokers.calls if not call.startswith("process")][5:] == [
-        *("tick()", "committed"),
-        *("tick()", "committed"),
-        *("tick()", "committed"),
+        *("before_commit()", "committed"),
+        *("before_commit()", "committed"),
+        *("before_commit()", "committed"),
     ]
     assert [(record.key, record.value) for record in brokers.kept] == [
         *((b"a", b"2"), (b"b", b"1")),
@@ -139,25 +139,25 @@ def test_tick_comes_once_a_transaction_and_goes_with_its_positions() -> None:
 
 def test_tick_that_gives_up_stores_nothing_and_has_the_records_again() -> None:
     class Blind(Noted):
-        def tick(self) -> Sequence[Output]:
+        def before_commit(self) -> Sequence[Output]:
             if self.calls.count("restore()") == 1:
                 raise TransactionAborted("Cassandra does not answer")
-            return super().tick()
+            return super().before_commit()
 
     brokers = Brokers({0: "a"}, [(0,), 1, 1])
     brokers.run(Blind(brokers))
 
     assert [call for call in brokers.calls if call != "process(a)"][4:] == [
         *("restore()", "positions of [0]", "state of [0]", "restore()"),
-        *("tick()", "committed"),
+        *("before_commit()", "committed"),
     ]
     assert brokers.told == ["a=1"]
 
 
 def test_without_a_record_there_is_no_tick_and_no_transaction() -> None:
     class Eager(Noted):
-        def tick(self) -> Sequence[Output]:
-            return [*super().tick(), Output("out", None, b"I am here")]
+        def before_commit(self) -> Sequence[Output]:
+            return [*super().before_commit(), Output("out", None, b"I am here")]
 
     brokers = Brokers({0: "a"}, [(0,), 0, 0, 0])
     brokers.run(Eager(brokers))
@@ -184,8 +184,8 @@ def test_partitions_are_read_as_they_come_unless_the_step_has_an_event_time() ->
 def test_state_is_that_of_the_partitions_which_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[PartitionId] = []
 
-    def read(_settings: Settings, lanes: Sequence[PartitionId]) -> Iterable[object]:
-        asked.extend(lanes)
+    def read(_settings: Settings, partition_ids: Sequence[PartitionId]) -> Iterable[object]:
+        asked.extend(partition_ids)
         return ()
 
     monkeypatch.setattr(state, "read_to_high_watermark", read)

@@ -1,4 +1,4 @@
-"""A keeper of one streaming query, independent of the other queries.
+"""The supervisor of one streaming query, independent of the other queries.
 
 After a failure it waits and starts the query again.
 """
@@ -63,8 +63,8 @@ class QueryDefinition:
 class QuerySupervisor:
     """Starts the query, passes on its progress, and restarts it after a failure."""
 
-    def __init__(self, driver: Driver, planned: QueryDefinition) -> None:
-        self._driver, self.definition = driver, planned
+    def __init__(self, driver: Driver, definition: QueryDefinition) -> None:
+        self._driver, self.definition = driver, definition
         self._query: StreamingQuery | None = None
         self._progress: Progress | None = None
         self._failures, self._next_try = 0, 0.0
@@ -76,27 +76,27 @@ class QuerySupervisor:
 
     def start(self) -> None:
         """Start the query where its checkpoint ends. Raises TallyError when it must not run."""
-        driver, planned = self._driver, self.definition
-        settings, checkpoint = driver.settings, driver.settings.checkpoint(planned.name)
-        held = {topic: read_retained_offsets(settings, topic) for topic in planned.topics}
-        begins = resolve_start_position(
+        driver, definition = self._driver, self.definition
+        settings, checkpoint = driver.settings, driver.settings.checkpoint(definition.name)
+        retained = {topic: read_retained_offsets(settings, topic) for topic in definition.topics}
+        start_position = resolve_start_position(
             driver,
-            planned.name,
-            planned.families,
-            {topic: offsets.earliest for topic, offsets in held.items()},
+            definition.name,
+            definition.families,
+            {topic: offsets.earliest for topic, offsets in retained.items()},
         )
-        position = {**begins.offsets, **(read_committed_position(checkpoint) or {})}
+        position = {**start_position.offsets, **(read_committed_position(checkpoint) or {})}
         for topic, needed in position.items():
-            refuse_data_loss(needed, topic, held[topic])
+            refuse_data_loss(needed, topic, retained[topic])
         # Valid offsets prove nothing: the topic may have been re-created, or cut, and have grown
         # beyond them.
-        memory = verify_topic_identity(settings, checkpoint, held)
-        log.info("query", name=planned.name, floors=begins.floors, from_offsets=position)
+        memory = verify_topic_identity(settings, checkpoint, retained)
+        log.info("query", name=definition.name, floors=start_position.floors, from_offsets=position)
         records = driver.start_options.read_stream(
-            driver.spark, settings, begins.offsets, planned.most_records(settings)
+            driver.spark, settings, start_position.offsets, definition.most_records(settings)
         )
-        self._query = planned.start(driver, records, begins)
-        self._progress = Progress(driver, self._query, planned.families, memory, begins)
+        self._query = definition.start(driver, records, start_position)
+        self._progress = Progress(driver, self._query, definition.families, memory, start_position)
         self._progress.record_start(position)
 
     def check(self) -> None:

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from runtime.registry.sources import SALES
-from speed_layer import driver, keeper
+from speed_layer import driver, supervisor
 from speed_layer.input.session import Driver
-from speed_layer.keeper import TRIES, QueryDefinition, QuerySupervisor
 from speed_layer.progress.progress import Progress
+from speed_layer.supervisor import TRIES, QueryDefinition, QuerySupervisor
 from tally.errors import DataLoss, TallyError
 
 FAILURE = "tally.errors.CassandraWriteTimeout: Cassandra: 3 writes"
@@ -42,7 +42,7 @@ class Query:
 
 
 class Planted(QuerySupervisor):
-    """A keeper whose query is a stand-in, made anew by each start."""
+    """A supervisor whose query is a stand-in, made anew by each start."""
 
     def __init__(self, start: Callable[[int], Query], batches: int) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class Planted(QuerySupervisor):
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow each other at once."""
-    monkeypatch.setattr(keeper, "LONGEST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor, "LONGEST_WAIT_SECONDS", 0.0)
 
 
 def test_query_that_fails_once_is_started_again_while_the_other_goes_on() -> None:

@@ -13,14 +13,14 @@ from runtime.kafka.log_identity import (
 )
 
 LAST = RecordFingerprint(9, 1_500_000_000_000, "aa")
-BOOK = PositionMetadata("id-1", LAST)
+METADATA = PositionMetadata("id-1", LAST)
 # Position 10: offsets 0 to 9 were read.
 WHOLE = LogState("id-1", 0, 20, LAST)
 
 
 def test_same_log_is_read_on() -> None:
-    assert loss_reason(10, BOOK, WHOLE) is None
-    assert loss_reason(10, BOOK, LogState("id-1", 9, 10, LAST)) is None
+    assert loss_reason(10, METADATA, WHOLE) is None
+    assert loss_reason(10, METADATA, LogState("id-1", 9, 10, LAST)) is None
 
 
 def test_first_start_begins_at_the_first_record_ever_written() -> None:
@@ -48,7 +48,7 @@ def test_first_start_begins_at_the_first_record_ever_written() -> None:
     ],
 )
 def test_another_log_is_refused(log: LogState, told: str) -> None:
-    assert told in str(loss_reason(10, BOOK, log))
+    assert told in str(loss_reason(10, METADATA, log))
 
 
 def test_topic_made_anew_before_anything_was_read_is_refused_too() -> None:
@@ -58,13 +58,13 @@ def test_topic_made_anew_before_anything_was_read_is_refused_too() -> None:
     assert loss_reason(0, PositionMetadata("id-1"), LogState("id-1", 0, 20)) is None
 
 
-def test_position_without_a_bookmark_is_judged_by_its_offset_alone() -> None:
+def test_position_without_metadata_is_judged_by_its_offset_alone() -> None:
     assert loss_reason(10, None, LogState("id-1", 10, 20)) is None
     assert loss_reason(10, None, LogState("id-1", 11, 20)) is not None
 
 
-def test_bookmark_is_read_back_from_metadata_and_anything_else_is_none() -> None:
-    assert PositionMetadata.read(BOOK.text) == BOOK
+def test_metadata_is_read_back_from_its_text_and_anything_else_is_none() -> None:
+    assert PositionMetadata.read(METADATA.text) == METADATA
     assert [PositionMetadata.read(text) for text in (None, "", "by hand", "{}", "[1]")] == [
         None
     ] * 5
