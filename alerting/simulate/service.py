@@ -66,7 +66,7 @@ class SimulationService:
 
     @classmethod
     def from_settings(cls, settings: Settings, views: ViewReader) -> "SimulationService":
-        """Build the desk over the topics of the brokers. Raises BadSettings."""
+        """Build the service over the topics of the brokers. Raises BadSettings."""
         simulator = Simulator(views, StoreRegistry.load(settings), settings)
         known = RuleRepository(RuleReader(settings), partial(write_rules, settings))
         return cls(known, simulator)

@@ -20,7 +20,7 @@ from tally.families.family import Family
 from tally.time.instants import to_millis
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, ListedRules, in_force
-from tests.support.evaluation.simulating import AwayRules, desk_over
+from tests.support.evaluation.simulating import AwayRules, simulations_over
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import PARTITIONS, MemoryViews, World, at, flip, sale
 from tests.support.twin.silent_sensors import OF_SPEED, STORES, silent_world
@@ -98,9 +98,9 @@ def looking(
 ) -> Iterator[Ask]:
     """A function that asks an API over these rules and brokers."""
     settings, brokers = settings or Settings(), brokers or Brokers()
-    desk = desk_over(views, ListedRules(*versions), settings=settings, now=brokers.now)
+    simulations = simulations_over(views, ListedRules(*versions), settings, brokers.now)
     links = AlertBrokers(fact_source=brokers)
-    with asking(create_app(settings, views, MemoryFeed(), desk, links)) as ask:
+    with asking(create_app(settings, views, MemoryFeed(), simulations, links)) as ask:
         yield ask
 
 
@@ -177,8 +177,8 @@ def test_an_evaluator_that_judges_nothing_is_told_with_its_last_tick(views: Memo
 
 
 def test_without_a_word_of_the_brokers_nothing_is_known_to_be_judged(views: MemoryViews) -> None:
-    desk = desk_over(views, listed(BUSY))
-    with asking(create_app(Settings(), views, MemoryFeed(), desk)) as ask:
+    simulations = simulations_over(views, listed(BUSY))
+    with asking(create_app(Settings(), views, MemoryFeed(), simulations)) as ask:
         [found] = ask("/v1/rules/busy/health", store="406").json()["stores"]
 
     assert (found["reason"], found["since"]) == ("not_evaluated", None)
@@ -289,7 +289,7 @@ def test_a_question_that_does_not_fit_is_refused(
 
 def test_without_rules_or_tables_there_is_no_answer(views: MemoryViews) -> None:
     links = AlertBrokers(fact_source=Brokers())
-    away = desk_over(views, AwayRules())
+    away = simulations_over(views, AwayRules())
     with asking(create_app(Settings(), views, MemoryFeed(), away, links)) as ask:
         found = [ask("/v1/rules/busy/health")]
     with looking(views, in_force(BUSY, SINCE)) as ask:

@@ -10,7 +10,7 @@ from alerting.episodes.verdict import evaluate_window
 from alerting.evaluate.snapshot.rule_readings import resolve_metrics
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.snapshot.window_facts import WindowCells, build_facts
-from alerting.health import service as health_desk
+from alerting.health import service as health_service
 from alerting.health.service import RuleHealthService, UnevaluatedCounter
 from alerting.health.store import EvaluatedPartition, HealthTarget, RuleInForce, find_day_reasons
 from alerting.rules.rule import Rule
@@ -33,7 +33,7 @@ from tests.contract.api.alerts.test_rule_health import (
     sends,
 )
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, in_force
-from tests.support.evaluation.simulating import desk_over
+from tests.support.evaluation.simulating import simulations_over
 from tests.support.serving.serving_world import MemoryViews, World, at, sale
 
 
@@ -45,8 +45,8 @@ def selling() -> MemoryViews:
 
 def counter_over(views: MemoryViews, *rules: Rule) -> UnevaluatedCounter:
     settings = Settings()
-    desk = desk_over(views, listed(*rules))
-    health = RuleHealthService(desk.rules, Brokers().facts, views, settings, desk.now)
+    simulations = simulations_over(views, listed(*rules))
+    health = RuleHealthService(simulations.rules, Brokers().facts, views, settings, simulations.now)
     return UnevaluatedCounter(health, KnownStores(views, StoreRegistry.load(settings)))
 
 
@@ -72,7 +72,7 @@ def test_each_rule_has_its_stores_counted_by_reason() -> None:
 
 
 def test_rules_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_desk, "MAX_RULES", 1)
+    monkeypatch.setattr(health_service, "MAX_RULES", 1)
 
     found = scraped(counter_over(selling(), BUSY, GONE))
 
