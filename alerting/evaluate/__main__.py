@@ -35,7 +35,7 @@ class EvaluatorParts(NamedTuple):
     build: Callable[[Settings, ProcessorJob, Failpoints], Processor] = build_processor
 
 
-def main(moments: Failpoints = Failpoints(), parts: EvaluatorParts = EvaluatorParts()) -> int:
+def main(failpoints: Failpoints = Failpoints(), parts: EvaluatorParts = EvaluatorParts()) -> int:
     """Run the evaluator and return its exit code.
 
     The code is 0 after a stop request, 1 on an error that a restart may fix, and 78 when the
@@ -44,14 +44,14 @@ def main(moments: Failpoints = Failpoints(), parts: EvaluatorParts = EvaluatorPa
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        run(settings, moments, stopped, NotifyingEvent(lambda: signal_ready(settings)), parts)
+        run(settings, failpoints, stopped, NotifyingEvent(lambda: signal_ready(settings)), parts)
 
     return run_until_stopped("evaluator", work)
 
 
 def run(
     settings: Settings,
-    moments: Failpoints,
+    failpoints: Failpoints,
     stopped: Event,
     ready: Event,
     parts: EvaluatorParts = EvaluatorParts(),
@@ -69,7 +69,7 @@ def run(
     job = ProcessorJob(
         GROUP, INPUTS, step, slot=settings.evaluator_slot, anchor=RULES, hint_topics=INPUTS
     )
-    processor = parts.build(settings, job, moments)
+    processor = parts.build(settings, job, failpoints)
     # A daemon thread: the ticker may wait for the brokers, and the process must not wait for it.
     tick = Ticker(settings).run
     Thread(target=tick, args=(stopped,), name="ticker", daemon=True).start()
@@ -77,7 +77,7 @@ def run(
     Watchdog("evaluator", heartbeat).start(stopped)
     try:
         with closing(views), closing(step), closing(processor):
-            processor.run(stopped, ready, moments, heartbeat)
+            processor.run(stopped, ready, failpoints, heartbeat)
     # Brokers end a transaction that took too long with the same error. That alone is no reason
     # to stay down.
     except ProducerFenced as error:

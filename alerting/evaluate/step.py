@@ -126,14 +126,14 @@ class Evaluator(Step):
         self._runner.close()
 
     def _begin_passes(self) -> None:
-        # One moment for all partitions, so that they are judged by the same pointers.
-        moment = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
+        # One snapshot for all partitions, so that they are judged by the same pointers.
+        snapshot = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
         for number in sorted(self._pending_partitions - self._passes.keys()):
             memory = self._memories[number]
             if memory.tick.rules_until != self._rules.offset:
                 until = memory.tick.rules_until
                 self._rules = RuleSet(self._source.read(until).versions, until)
-            reading = PassSources(moment, self._stores, self._runner.run)
+            reading = PassSources(snapshot, self._stores, self._runner.run)
             self._passes[number] = EvaluationPass(self._rules, memory, reading).alerts()
 
     def _evaluate_partitions(self, until: float) -> Iterator[tuple[int, Alert]]:

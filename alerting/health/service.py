@@ -156,7 +156,7 @@ class RuleHealthService:
         return found
 
     async def _begin(self, checked: Sequence[RuleInForce]) -> _HealthReading:
-        moment = SnapshotReader(self.views, self._registry, self.settings, self._baselines)
+        snapshot = SnapshotReader(self.views, self._registry, self.settings, self._baselines)
         active = ActiveStores(self.views, self.settings.partitions)
         await active.read({name for rule in checked for name in rule.metrics.families})
         # In a thread, because the first call waits for the brokers.
@@ -166,7 +166,7 @@ class RuleHealthService:
             # A partition that was never judged has no state.
             if number in facts.evaluated_at:
                 states[number] = EvaluatedPartition(tick, facts.evaluated_at[number])
-        return _HealthReading(moment, active, states, self.now())
+        return _HealthReading(snapshot, active, states, self.now())
 
     def _select_stores(
         self,

@@ -156,12 +156,12 @@ def find_day_reasons(
     Windows that the rule does not look at are absent, and so are silent windows before the day
     after the store's first event.
     """
-    (version, metrics), moment, store_id = checked, read.snapshot, read.store_id
-    looked_at = windows_in_schedule(version.rule, moment.days(store_id), span)
+    (version, metrics), snapshot, store_id = checked, read.snapshot, read.store_id
+    looked_at = windows_in_schedule(version.rule, snapshot.days(store_id), span)
     begun = utc_span(read.first_day + _ONE_DAY).start
     known_by = checked.evaluation_tick(read.partition.tick)
     reasons: list[tuple[int, UnevaluatedReason | None]] = []
-    for window in reversed([*moment.windows(version.rule, metrics, store_id, span)]):
+    for window in reversed([*snapshot.windows(version.rule, metrics, store_id, span)]):
         reason = find_reason(version.rule, metrics, window, known_by)
         # The first record says nothing about the hours before it arrived.
         is_before = reason == "no_data" and window.start < begun

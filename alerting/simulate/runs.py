@@ -36,7 +36,7 @@ class SimulatedRules(NamedTuple):
 
 
 class StoreSource(NamedTuple):
-    """A store, the views of one moment, and `read_now`, which returns once it has read more.
+    """A store, a snapshot of the views, and `read_now`, which returns once it has read more.
 
     `first_days`: the UTC day of the store's first event, by family. `missing`: the families of
     which the store should send data and never has.

@@ -57,11 +57,11 @@ class Simulator:
 
     async def simulate_page(self, asked: SimulationQuery, after: str) -> SimulatedPage:
         """Simulate the stores after `after`, as many as fit on a page. Raises ViewsUnreachable."""
-        # The stores of a page share one moment, so that all use the same generation of a day.
-        moment = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
+        # The stores of a page share one snapshot, so that all use the same generation of a day.
+        snapshot = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
         stopped = Event()
-        read_now = _thread_reader(moment, asyncio.get_running_loop(), stopped)
-        sources = await self._sources(asked, moment, read_now)
+        read_now = _thread_reader(snapshot, asyncio.get_running_loop(), stopped)
+        sources = await self._sources(asked, snapshot, read_now)
         waiting = [store_id for store_id in sorted(sources) if store_id > after]
         page = waiting[: _max_page_stores(asked)]
         try:
@@ -74,7 +74,7 @@ class Simulator:
         return SimulatedPage(tuple(judged), last)
 
     async def _sources(
-        self, asked: SimulationQuery, moment: SnapshotReader, read_now: ReadNow
+        self, asked: SimulationQuery, snapshot: SnapshotReader, read_now: ReadNow
     ) -> dict[str, StoreSource]:
         """The requested stores that the rule covers, by id."""
         active = ActiveStores(self._views, self._settings.partitions)
@@ -83,7 +83,7 @@ class Simulator:
 
         def opens(store_id: str) -> bool:
             """Whether the stores file has the store's opening hours on a day of the span."""
-            days = moment.days(store_id)
+            days = snapshot.days(store_id)
             starts = days.day_starts(asked.span)
             return any(has_opening_hours(days, days.date(start)) for start in starts)
 
@@ -97,7 +97,7 @@ class Simulator:
                         name: days[store_id] for name, days in senders.items() if store_id in days
                     }
                     silent = frozenset(name for name, ids in missing.items() if store_id in ids)
-                    found[store_id] = StoreSource(store_id, moment, read_now, own, silent)
+                    found[store_id] = StoreSource(store_id, snapshot, read_now, own, silent)
         return found
 
     def _is_covered(self, asked: SimulationQuery, store_id: str) -> bool:
@@ -125,7 +125,7 @@ def _max_page_stores(asked: SimulationQuery) -> int:
 
 
 def _thread_reader(
-    moment: SnapshotReader, loop: asyncio.AbstractEventLoop, stopped: Event
+    snapshot: SnapshotReader, loop: asyncio.AbstractEventLoop, stopped: Event
 ) -> ReadNow:
     """A function that reads from a thread through the connection's event loop, until stopped."""
 
@@ -133,7 +133,7 @@ def _thread_reader(
         """Read the missing readings. Raises CancelledError once stopped."""
         if stopped.is_set():
             raise CancelledError
-        if missing := moment.missing(wanted):
-            asyncio.run_coroutine_threadsafe(moment.read(missing), loop).result()
+        if missing := snapshot.missing(wanted):
+            asyncio.run_coroutine_threadsafe(snapshot.read(missing), loop).result()
 
     return read_now

@@ -144,10 +144,10 @@ class BaselineCache:
         views: ViewReader,
         registry: StoreRegistry,
         settings: Settings,
-        moment: type[BaselineSnapshotReader] = BaselineSnapshotReader,
+        reader_class: type[BaselineSnapshotReader] = BaselineSnapshotReader,
     ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self._reader_class = moment
+        self._reader_class = reader_class
         self._snapshots: OrderedDict[date, BaselineSnapshot] = OrderedDict()
         self._cache: OrderedDict[BaselineRequest, BaselineWindows] = OrderedDict()
 

@@ -193,7 +193,7 @@ class EvaluationPass:
         self, closed: Mapping[str, Collection[WindowSpan]], all_moved: Mapping[str, ChangedDays]
     ) -> bool:
         # A new rule needs the stores at once, and not only in the first window that it judges:
-        # from that moment on a store may be silent.
+        # from then on a store may be silent.
         return (
             bool(closed)
             or any(moved_days.days for moved_days in all_moved.values())

@@ -109,10 +109,10 @@ class FactsCache:
     def __init__(
         self,
         memory: PartitionMemory,
-        moment: SnapshotReader,
+        snapshot: SnapshotReader,
         current_days: Mapping[FamilyDay, EvaluatedDay],
     ) -> None:
-        self._memory, self._snapshot, self._current_days = memory, moment, current_days
+        self._memory, self._snapshot, self._current_days = memory, snapshot, current_days
         self._cache: dict[Hashable, DayFacts] = {}
 
     def compute(

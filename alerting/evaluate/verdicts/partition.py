@@ -1,4 +1,4 @@
-"""The judging of one partition at one moment: the alerts to publish, and the updated memory."""
+"""The evaluation of one partition by one snapshot: alerts to publish, and the updated memory."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -37,10 +37,10 @@ class PartitionEvaluator:
     """Judges the stores of a partition one after the other, each by one rule after the other."""
 
     def __init__(
-        self, rules: RuleSet, memory: PartitionMemory, moment: SnapshotReader, read_now: ReadNow
+        self, rules: RuleSet, memory: PartitionMemory, snapshot: SnapshotReader, read_now: ReadNow
     ) -> None:
         self._rules, self._memory = rules, memory
-        self._snapshot, self._read_now = moment, read_now
+        self._snapshot, self._read_now = snapshot, read_now
         # The generations by which this pass judges days.
         self.current_days: Mapping[FamilyDay, EvaluatedDay] = {}
 

@@ -1,4 +1,4 @@
-"""The verdicts on a store's windows at one moment, by the rule versions in force in each window."""
+"""The verdicts on a store's windows in one snapshot, by the rule versions in force in them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -58,16 +58,16 @@ class Verdicts:
         self,
         rules: RuleSet,
         memory: PartitionMemory,
-        moment: SnapshotReader,
+        snapshot: SnapshotReader,
         read_now: ReadNow,
         current_days: Mapping[FamilyDay, EvaluatedDay] = {},
     ) -> None:
         self._rules, self._memory = rules, memory
-        self._snapshot, self._read_now = moment, read_now
-        self._facts = FactsCache(memory, moment, current_days)
+        self._snapshot, self._read_now = snapshot, read_now
+        self._facts = FactsCache(memory, snapshot, current_days)
         self._days: dict[tuple[Chain, int], list[_DayPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
-        self._eligible = EligibleWindows(rules, moment)
+        self._eligible = EligibleWindows(rules, snapshot)
         # The last window that may be judged is the one that holds the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 

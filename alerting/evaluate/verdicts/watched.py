@@ -23,8 +23,8 @@ EpisodeLookup = Callable[[VersionedRule, str, int], Iterable[Episode]]
 class EligibleWindows:
     """The windows that rules look at, computed once for each store and day."""
 
-    def __init__(self, rules: RuleSet, moment: SnapshotReader) -> None:
-        self._rules, self._snapshot = rules, moment
+    def __init__(self, rules: RuleSet, snapshot: SnapshotReader) -> None:
+        self._rules, self._snapshot = rules, snapshot
         self._scheduled: dict[Hashable, frozenset[int]] = {}
         # The windows inside episodes, by store and start of a day, and by rule.
         self._inhibited: dict[tuple[str, int], dict[str, DayBits]] = defaultdict(dict)

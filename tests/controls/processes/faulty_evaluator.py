@@ -139,8 +139,8 @@ def _parts_of(crash: TellingCrash, fault: str | None, *, is_aborted: bool) -> Ev
     step = found if isinstance(found, type) else _CrashingEvaluator
     change = None if isinstance(found, type) else found
 
-    def build(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
-        processor = build_processor(settings, job, moments)
+    def build(settings: Settings, job: ProcessorJob, failpoints: Failpoints) -> Processor:
+        processor = build_processor(settings, job, failpoints)
         if change is not None:
             change(settings, job, processor)
         if is_aborted:

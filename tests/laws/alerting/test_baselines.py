@@ -62,11 +62,11 @@ def written(world: World, week: int, past: Past, generation: int) -> None:
 def read(
     world: World,
     baseline: BaselineName,
-    moment: type[BaselineSnapshotReader] = BaselineSnapshotReader,
+    reader_class: type[BaselineSnapshotReader] = BaselineSnapshotReader,
 ) -> list[WindowBaseline | None]:
     """What is usual in the quarter hours, by one who has never asked before."""
     settings = Settings(default_timezone="UTC")
-    days = BaselineCache(MemoryViews(world), StoreRegistry.load(settings), settings, moment)
+    days = BaselineCache(MemoryViews(world), StoreRegistry.load(settings), settings, reader_class)
     wanted = BaselineRequest("transactions", STORE, START, baseline)
     [found] = asyncio.run(days.read([wanted])).values()
     return [found.get(START + (36 + number) * WINDOW_MILLIS) for number in range(len(TIMES))]

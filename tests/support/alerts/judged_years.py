@@ -255,7 +255,7 @@ def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
         def __init__(
             self,
             memory: PartitionMemory,
-            _moment: SnapshotReader,
+            _snapshot: SnapshotReader,
             now: Mapping[FamilyDay, EvaluatedDay],
         ) -> None:
             self._memory, self._now = memory, now
@@ -288,11 +288,11 @@ def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
                 known.settled = b"\1" * A_DAY
             return known
 
-    async def read(_moment: SnapshotReader, _wanted: object) -> None:
+    async def read(_snapshot: SnapshotReader, _wanted: object) -> None:
         await asyncio.sleep(0)
 
     patch.setattr(judgements, "FactsCache", DrawnDays)
     patch.setattr(SnapshotReader, "read", read)
-    patch.setattr(SnapshotReader, "missing", lambda _moment, _wanted: [])
+    patch.setattr(SnapshotReader, "missing", lambda _snapshot, _wanted: [])
     patch.setattr(years.views, "current_generations", years.current_generations)
     patch.setattr(years.views, "active_stores", years.active_stores)

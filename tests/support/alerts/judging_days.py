@@ -30,7 +30,7 @@ class JudgedDays:
 
     def __post_init__(self) -> None:
         registry = StoreRegistry.load(self.settings)
-        self.moment = SnapshotReader(MemoryViews(self.world), registry, self.settings)
+        self.snapshot = SnapshotReader(MemoryViews(self.world), registry, self.settings)
         self.memory = PartitionMemory(partition_number(self.store, PARTITIONS))
         instant = to_millis(at(self.now))
         self.memory.tick = Tick(
@@ -44,7 +44,7 @@ class JudgedDays:
 
     def judgements(self, rules: RuleSet) -> Verdicts:
         """What judges by these rules."""
-        return Verdicts(rules, self.memory, self.moment, self._read_now)
+        return Verdicts(rules, self.memory, self.snapshot, self._read_now)
 
     def of_day(self, rule: Rule | Sequence[RuleVersion], noon: str) -> list[DayWindow]:
         """The windows of the local day that holds the instant, by a rule or by versions of one."""
@@ -55,11 +55,11 @@ class JudgedDays:
         )
         rules = RuleSet({versions[0].rule.rule_id: tuple(versions)})
         judged: VersionedRule = rules.rules[0]
-        start = self.moment.days(self.store).day(to_millis(at(noon))).start
+        start = self.snapshot.days(self.store).day(to_millis(at(noon))).start
         return self.judgements(rules).day_windows(judged, self.store, start)
 
     def _read_now(self, wanted: Sequence[ReadRequest]) -> None:
-        asyncio.run(self.moment.read(wanted))
+        asyncio.run(self.snapshot.read(wanted))
 
 
 def _always(rule: Rule) -> RuleVersion:

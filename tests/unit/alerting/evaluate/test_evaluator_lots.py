@@ -18,9 +18,9 @@ class Lots:
         self.of_transactions: list[list[int]] = [[]]
         read = SnapshotReader.read
 
-        async def counted(moment: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
+        async def counted(snapshot: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
             self.of_transactions[-1].append(len(wanted))
-            await read(moment, wanted)
+            await read(snapshot, wanted)
 
         patch.setattr(SnapshotReader, "read", counted)
 

@@ -27,9 +27,9 @@ class ReadDays:
         self.days: list[tuple[str, str]] = []
         read = SnapshotReader.read
 
-        async def noted(moment: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
+        async def noted(snapshot: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
             self.days += [(one.store_id, str(type(one).__name__)) for one in wanted]
-            await read(moment, wanted)
+            await read(snapshot, wanted)
 
         patch.setattr(SnapshotReader, "read", noted)
 

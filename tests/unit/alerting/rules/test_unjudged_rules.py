@@ -118,16 +118,16 @@ def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, fl
     facts = Brokers(epochs={"sales": SpeedEpoch(SALES.epoch, floor)}).facts()
     number = partition_number(store_id, settings.partitions)
     state = EvaluatedPartition(facts.ticks[number], facts.evaluated_at[number])
-    moment = SnapshotReader(views, StoreRegistry.load(settings), settings)
+    snapshot = SnapshotReader(views, StoreRegistry.load(settings), settings)
     known_by = checked.evaluation_tick(state.tick)
-    span = moment.days(store_id).day(to_millis(at(NOW))).cut_at(known_by.closed)
-    asyncio.run(moment.read(checked.list_requests(store_id, span)))
+    span = snapshot.days(store_id).day(to_millis(at(NOW))).cut_at(known_by.closed)
+    asyncio.run(snapshot.read(checked.list_requests(store_id, span)))
 
-    read = HealthTarget(store_id, date(2026, 11, 1), moment, state)
+    read = HealthTarget(store_id, date(2026, 11, 1), snapshot, state)
     reasons = dict(find_day_reasons(checked, read, span))
 
     compared = 0
-    for cell in moment.cells(metrics.metric, store_id, span):
+    for cell in snapshot.cells(metrics.metric, store_id, span):
         cells = WindowCells(cell)
         ruling = evaluate_window(rule, build_facts(rule, metrics, cells, known_by, is_exempt=False))
         # What is judged may say nothing too: a value between the two conditions.

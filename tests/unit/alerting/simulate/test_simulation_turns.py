@@ -49,9 +49,9 @@ def test_a_thread_at_work_for_a_client_that_is_gone_is_told_to_stop(
 ) -> None:
     begun, stopped, ended = Event(), list[Event](), Event()
 
-    def read_by(moment: object, loop: object, stop: Event) -> object:
+    def read_by(snapshot: object, loop: object, stop: Event) -> object:
         stopped.append(stop)
-        return _thread_reader(moment, loop, stop)  # type: ignore[arg-type]
+        return _thread_reader(snapshot, loop, stop)  # type: ignore[arg-type]
 
     def simulated(self: StoreSimulation, *_: object) -> None:
         begun.set()
