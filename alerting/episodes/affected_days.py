@@ -45,9 +45,9 @@ class FoldedDays(Struct, frozen=True):
 
 
 class Refolding(Struct, frozen=True):
-    """The stretches of days that were folded again, and the states of each one's days by start."""
+    """The spans of days that were folded again, and the states of each one's days by start."""
 
-    stretches: tuple[FoldedDays, ...]
+    spans: tuple[FoldedDays, ...]
     states: tuple[dict[int, FoldState], ...]
 
 
@@ -101,27 +101,27 @@ def refold(line: ChainDays, told_since: PublishedSince, judged_of: DayEvaluator)
 
     In:  `told_since`: the chain's alerts; `judged_of`: called once for each day that is folded, and
          for no other day.
-    Out: stretches of days, ascending, each an argument for diff_alerts().
+    Out: spans of days, ascending, each an argument for diff_alerts().
 
     A fold continues into the next day if it ends in another state than that day began with. It
     begins and stops only at a midnight that separates no alert from the windows that decide it.
     """
     standing = _UnretractedAlerts(told_since)
-    stretches: list[FoldedDays] = []
+    spans: list[FoldedDays] = []
     states: list[dict[int, FoldState]] = []
     done = 0
     for day in line.days_to_fold:
         if day < done:
             continue
-        # Goes back to a midnight that separates no alert; never into the previous stretch, because
+        # Goes back to a midnight that separates no alert; never into the previous span, because
         # that one has stopped at such a midnight.
         while day > 0 and _separates_alerts(line.boundaries[day], line.start_state(day), standing):
             day -= 1
         growing = _FoldedDaysBuilder(line, day)
         done = growing.fold_days(standing, judged_of)
-        stretches.append(growing.build(done))
+        spans.append(growing.build(done))
         states.append(growing.states)
-    return Refolding(tuple(stretches), tuple(states))
+    return Refolding(tuple(spans), tuple(states))
 
 
 class _UnretractedAlerts:
@@ -143,7 +143,7 @@ class _UnretractedAlerts:
 
 
 class _FoldedDaysBuilder:
-    """A stretch of days that grows from its first day on."""
+    """A span of days that grows from its first day on."""
 
     def __init__(self, line: ChainDays, first: int) -> None:
         self.line, self.first, self.state = line, first, line.start_state(first)
@@ -152,7 +152,7 @@ class _FoldedDaysBuilder:
         self.states: dict[int, FoldState] = {}
 
     def fold_days(self, standing: _UnretractedAlerts, judged_of: DayEvaluator) -> int:
-        """Folds day after day, and returns the number of the day before which the stretch ends."""
+        """Folds day after day, and returns the number of the day before which the span ends."""
         day = self.first
         while True:
             self.states[self.line.boundaries[day]] = self.state
@@ -168,7 +168,7 @@ class _FoldedDaysBuilder:
                 return day
 
     def build(self, until: int) -> FoldedDays:
-        """The stretch up to the day with the number `until`."""
+        """The span up to the day with the number `until`."""
         borders, line = self.line.boundaries, self.line
         return FoldedDays(
             borders[self.first],
@@ -194,9 +194,11 @@ def _find_settled_starts(judged: Sequence[WindowVerdict | VerdictRange]) -> froz
     complete = 0
     # An incomplete window leaves all later ones open, where an episode may still begin or end.
     for judgement in judged:
-        stretch = judgement.verdict_range if isinstance(judgement, WindowVerdict) else judgement
-        complete += stretch.complete
-        if stretch.complete < len(stretch.verdicts):
+        verdict_range = (
+            judgement.verdict_range if isinstance(judgement, WindowVerdict) else judgement
+        )
+        complete += verdict_range.complete
+        if verdict_range.complete < len(verdict_range.verdicts):
             break
     if not complete:
         return frozenset()

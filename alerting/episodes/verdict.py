@@ -21,7 +21,7 @@ LEAVES, RAISES, CLEARS = b"\0", b"\1", b"\2"
 ENDS, RESOLVES = b"\3", b"\4"
 _VERDICTS: tuple[Verdict, ...] = (0, 1, -1, 0, 0)
 _BYTES = (LEAVES, RAISES, CLEARS)
-# `closed` by a tick; `covered` by a generation, which is served with `complete: true`.
+# `closed` by a tick; `covered` by a generation, and nothing newer was read instead.
 WindowPhase: TypeAlias = Literal["open", "closed", "covered"]
 
 

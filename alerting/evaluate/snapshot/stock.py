@@ -91,11 +91,11 @@ class StockDayReader:
         left_out = len(starts) - len(window_starts(*sold.slots.span))
         starts, served = starts[left_out:], [part[left_out:] for part in served]
         windows = zip(*(map(_empty_if_missing, part) for part in served), strict=True)
-        stretches = [*shelf_moves(sold.slots, windows, sold.moves)]
-        shelves = DayShelves([moves.moved for moves in stretches], is_partial=left_out > 0)
+        shelf_windows = [*shelf_moves(sold.slots, windows, sold.moves)]
+        shelves = DayShelves([moves.moved for moves in shelf_windows], is_partial=left_out > 0)
         _warn_partial(shelves, slots)
         return StockDay(
-            stretches,
+            shelf_windows,
             shelves,
             readings,
             tuple(_speed_rows(*pair, starts) for pair in zip(readings, served, strict=True)),

@@ -170,14 +170,14 @@ def lapse_reason(
     return _removal_reason(days, subject, window)
 
 
-def apply_forced_ends(stretch: VerdictRange, forced: Mapping[int, ForcedEnd]) -> bytes:
-    """The verdicts of the stretch with the forced ends put in.
+def apply_forced_ends(verdict_range: VerdictRange, forced: Mapping[int, ForcedEnd]) -> bytes:
+    """The verdicts of the range with the forced ends put in.
 
     `forced`: forced ends by the window's start, milliseconds since 1970 (UTC).
     """
-    verdicts = bytearray(stretch.verdicts)
+    verdicts = bytearray(verdict_range.verdicts)
     for window, end in forced.items():
-        place = (window - stretch.start) // WINDOW_MILLIS
+        place = (window - verdict_range.start) // WINDOW_MILLIS
         if 0 <= place < len(verdicts):
             verdicts[place] = (RESOLVES if end.reason == "resolved" else ENDS)[0]
     return bytes(verdicts)

@@ -130,8 +130,8 @@ class StoreEvaluator:
         # A fold at rest stays at rest until a window raises.
         for day in days:
             if self._verdicts.may_raise(rule, chain, day):
-                for stretch in self._verdicts.stretches(rule, chain, day):
-                    if RAISES in stretch.verdicts:
+                for verdict_range in self._verdicts.ranges(rule, chain, day):
+                    if RAISES in verdict_range.verdicts:
                         return False
         return True
 
@@ -150,26 +150,26 @@ class StoreEvaluator:
         def alerts_since(instant: int) -> Iterable[PublishedAlert]:
             return chains.alerts_since(chain, instant).values()
 
-        judge_day = partial(self._verdicts.stretches, rule, chain)
+        judge_day = partial(self._verdicts.ranges, rule, chain)
         refolding = refold(line, alerts_since, judge_day)
         # The memory is updated only at the end, because a read for a message may fail before.
         changed: dict[str, PublishedAlert] = {}
         found: list[Alert] = []
-        for stretch in refolding.stretches:
-            before = chains.alerts_since(chain, stretch.since) | changed
-            for transition in self._transitions(rule, chain, (stretch, before), causes):
+        for folded_days in refolding.spans:
+            before = chains.alerts_since(chain, folded_days.since) | changed
+            for transition in self._transitions(rule, chain, (folded_days, before), causes):
                 changed[transition.alert.alert_id] = transition.alert
                 place = chain.store_id, transition.evaluated_window, chain.subject
                 window = self._verdicts.find_window(rule, *place)
                 found.append(alert_message(rule, transition, window, self._memory.tick))
         for alert in changed.values():
             chains.store_alert(alert)
-        for stretch, states in zip(refolding.stretches, refolding.states, strict=True):
-            until = stretch.until if stretch.until < line.boundaries[-1] else None
+        for folded_days, states in zip(refolding.spans, refolding.states, strict=True):
+            until = folded_days.until if folded_days.until < line.boundaries[-1] else None
             chains.set_days(chain, states, until)
         folded = self._folded_days.setdefault(rule.rule_id, set())
         folded.update(
-            start for stretch_days in refolding.stretches for start in _starts(line, stretch_days)
+            start for folded_days in refolding.spans for start in _starts(line, folded_days)
         )
         return found
 
@@ -180,11 +180,11 @@ class StoreEvaluator:
         folded: tuple[FoldedDays, Mapping[str, PublishedAlert]],
         causes: Causes,
     ) -> list[Transition]:
-        stretch, alerts = folded
-        if not alerts and not stretch.episodes:
+        folded_days, alerts = folded
+        if not alerts and not folded_days.episodes:
             return []
         basis = self._basis(rule, alerts.values(), causes)
-        found = diff_alerts(chain, stretch, alerts.values(), basis)
+        found = diff_alerts(chain, folded_days, alerts.values(), basis)
         return [self._with_reason(rule, transition) for transition in found]
 
     def _with_reason(self, rule: VersionedRule, transition: Transition) -> Transition:
@@ -232,5 +232,7 @@ def evaluation_start(memory: PartitionMemory) -> int:
     return max(0, start_of_window(memory.tick.at - EVALUATION_MILLIS))
 
 
-def _starts(line: ChainDays, stretch: FoldedDays) -> list[int]:
-    return [start for start in line.boundaries[:-1] if stretch.start <= start < stretch.until]
+def _starts(line: ChainDays, folded_days: FoldedDays) -> list[int]:
+    return [
+        start for start in line.boundaries[:-1] if folded_days.start <= start < folded_days.until
+    ]

@@ -111,7 +111,7 @@ class Verdicts:
             subjects.update(self._matching_subjects(rule, store_id, start))
         return [build_chain(rule, store_id, subject) for subject in sorted(subjects)]
 
-    def stretches(self, rule: VersionedRule, chain: Chain, start: int) -> list[VerdictRange]:
+    def ranges(self, rule: VersionedRule, chain: Chain, start: int) -> list[VerdictRange]:
         """The windows of the day that have begun and count, in order, ready to be folded."""
         pieces = self._evaluate_day(rule, chain, start)
         if len(pieces) == 1 and pieces[0].ends is None:
@@ -119,7 +119,7 @@ class Verdicts:
         return reduce_to_grain((piece.verdict_range, piece.ends) for piece in pieces)
 
     def may_raise(self, rule: VersionedRule, chain: Chain, start: int) -> bool:
-        """Whether the rule may raise in a window of the day; False means that no stretch does.
+        """Whether the rule may raise in a window of the day; False means that no range does.
 
         For most rules and days no other check is needed.
         """
@@ -163,7 +163,7 @@ class Verdicts:
             state = self._memory.chains.fold_line(chain).state_at(start)
             # A fold at rest stays at rest until a window raises.
             if state != IDLE_STATE or self.may_raise(rule, chain, start):
-                yield from fold(self.stretches(rule, chain, start), state).episodes
+                yield from fold(self.ranges(rule, chain, start), state).episodes
 
     def _evaluate_day(self, rule: VersionedRule, chain: Chain, start: int) -> list[_DayPiece]:
         key = chain, start
@@ -176,8 +176,8 @@ class Verdicts:
             ]
             for number, piece in enumerate(found if forced else ()):
                 verdicts = apply_forced_ends(piece.verdict_range, forced)
-                stretch = structs.replace(piece.verdict_range, verdicts=verdicts)
-                found[number] = piece._replace(verdict_range=stretch)
+                verdict_range = structs.replace(piece.verdict_range, verdicts=verdicts)
+                found[number] = piece._replace(verdict_range=verdict_range)
             self._days[key] = found
         return self._days[key]
 
@@ -222,7 +222,7 @@ class Verdicts:
         if looked_at is not None:
             verdicts = mask_verdicts(verdicts, first, looked_at)
         hole = known.settled.find(0, first, first + count)
-        stretch = VerdictRange(
+        verdict_range = VerdictRange(
             span.start,
             verdicts,
             version.version,
@@ -232,9 +232,9 @@ class Verdicts:
         )
         if version.rule.grain == "quarter_hour":
             # The usual case: each window counts.
-            return _DayPiece(stretch, version, known)
+            return _DayPiece(verdict_range, version, known)
         ends = ending_windows(version.rule.grain, days, days.day(span.start))
-        return _DayPiece(stretch, version, known, ends)
+        return _DayPiece(verdict_range, version, known, ends)
 
     def _load_facts(
         self, rule: VersionedRule, by: tuple[RuleVersion, VersionMetrics], store_id: str, start: int
@@ -259,16 +259,16 @@ class Verdicts:
 
 
 def _day_window(piece: _DayPiece, place: int) -> DayWindow:
-    stretch, version, known, ends = piece
-    window = stretch.window_start(place)
+    verdict_range, version, known, ends = piece
+    window = verdict_range.window_start(place)
     number = 0 if known is None else known.window_number(window)
     cells = None if known is None else known.cells_at(number)
     judgement = WindowVerdict(
         window,
-        decode_verdict(stretch.verdicts[place]),
-        stretch.version,
-        stretch.for_,
-        stretch.clear_for,
+        decode_verdict(verdict_range.verdicts[place]),
+        verdict_range.version,
+        verdict_range.for_,
+        verdict_range.clear_for,
         known is None or bool(known.complete[number]),
     )
     return DayWindow(judgement, version, cells, ends is None or window in ends)

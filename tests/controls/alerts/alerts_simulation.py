@@ -70,7 +70,7 @@ class FoldsEachDayFromRest(SimulatedWorld):
             return whole
         line = ChainDays([begin, whole.until], FoldTimeline(), [begin], 0)
         judged_of = partial(self.judged_on, rule, store, memory)
-        [found] = refold(line, lambda _: (), judged_of).stretches
+        [found] = refold(line, lambda _: (), judged_of).spans
         episodes = [one for one in whole.episodes if one.start < begin]
         return structs.replace(whole, episodes=(*episodes, *found.episodes))
 

@@ -120,7 +120,7 @@ class Told:
         told = dict(self.told)
         found: list[Transition] = []
         since = partial(reaching, told.values())
-        for days in refold(line, since, self.judgements).stretches:
+        for days in refold(line, since, self.judgements).spans:
             now = diff_alerts(CHAIN, days, reaching(told.values(), days.since), BASIS)
             told |= {one.alert.alert_id: one.alert for one in now}
             found += now

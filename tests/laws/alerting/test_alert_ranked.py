@@ -1,4 +1,4 @@
-"""Judging many windows at once is judging each of them: verdicts in ranks, folds in stretches, and
+"""Judging many windows at once is judging each of them: verdicts in ranks, folds in ranges, and
 the days that are looked for are those that are named."""
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ def states(draw: st.DrawFn) -> FoldState:
     return FoldState(run, before) if run else IDLE_STATE
 
 
-def in_stretches(judged: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[VerdictRange]:
+def in_ranges(judged: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[VerdictRange]:
     """The same windows, as many together as one version judges and no cut parts."""
 
     def of(one: WindowVerdict) -> tuple[int, int, int, int]:
@@ -107,10 +107,10 @@ def in_stretches(judged: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[V
 
 @settings(max_examples=500)
 @given(judgement_lists(), st.lists(st.integers(0, 30), max_size=3), states())
-def test_fold_over_stretches_is_the_fold_over_windows(
+def test_fold_over_ranges_is_the_fold_over_windows(
     judged: list[WindowVerdict], cuts: list[int], state: FoldState
 ) -> None:
-    assert fold(in_stretches(judged, cuts), state) == fold(judged, state)
+    assert fold(in_ranges(judged, cuts), state) == fold(judged, state)
 
 
 @given(

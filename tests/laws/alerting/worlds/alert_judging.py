@@ -90,7 +90,7 @@ def reaching(told: Iterable[PublishedAlert], since: int) -> list[PublishedAlert]
 
 def remember(line: ChainDays, refolding: Refolding) -> None:
     """The states at the starts of the days that were folded."""
-    for days, states in zip(refolding.stretches, refolding.states, strict=True):
+    for days, states in zip(refolding.spans, refolding.states, strict=True):
         line.states.set_days(states, days.until if days.until < line.boundaries[-1] else None)
 
 
@@ -132,14 +132,14 @@ class Judging(Shop):
         own = {key: one for key, one in memory.told.items() if one.chain == chain}
         refolding = refold(line, partial(reaching, own.values()), judgements_of)
         found: list[Transition] = []
-        for days in refolding.stretches:
+        for days in refolding.spans:
             before = reaching(own.values(), days.since)
             told_now = self.tell(chain, days, before, instant(memory.closed))
             own |= {one.alert.alert_id: one.alert for one in told_now}
             found += told_now
         memory.told |= own
         remember(line, refolding)
-        folded = sum(days.until - days.start for days in refolding.stretches)
+        folded = sum(days.until - days.start for days in refolding.spans)
         self.fired["days left alone"] += folded < line.boundaries[-1] - line.boundaries[0]
         return found
 

@@ -58,7 +58,7 @@ class SimulatedWorld(World):
         begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
         line = ChainDays([*begun, instant(last + 1)], FoldTimeline(), begun, 0)
         judgements_of = partial(self.judged_on, rule, store, memory)
-        [found] = refold(line, lambda _: (), judgements_of).stretches
+        [found] = refold(line, lambda _: (), judgements_of).spans
         return found
 
     def judged_on(

@@ -60,14 +60,14 @@ def seconds(count: int, *, waits: bool) -> float:
 def folds_of(count: int, monkeypatch: pytest.MonkeyPatch, *, waits: bool) -> Counter[str]:
     """By rule how many times its verdicts on a day are asked for while two hours are judged."""
     asked: Counter[str] = Counter()
-    real = Verdicts.stretches
+    real = Verdicts.ranges
 
     def counting(self: Verdicts, rule: VersionedRule, *more: Any) -> Any:
         asked[rule.rule_id] += 1
         return real(self, rule, *more)
 
     with monkeypatch.context() as patched, closing(busy_store(ladder(count, waits=waits))) as store:
-        patched.setattr(Verdicts, "stretches", counting)
+        patched.setattr(Verdicts, "ranges", counting)
         store.tick(f"{DAY}T10:01")
     return asked
 

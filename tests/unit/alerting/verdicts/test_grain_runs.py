@@ -23,7 +23,7 @@ HOURLY = Rule(
 
 
 def hours_of(verdicts: bytes, wanted: int = 2, complete: int | None = None) -> VerdictRange:
-    """A stretch of windows of which each fourth ends an hour."""
+    """A range of windows of which each fourth ends an hour."""
     count = len(verdicts) * 4
     each = b"".join(LEAVES * 3 + bytes([one]) for one in verdicts)
     return VerdictRange(0, each, 1, wanted, wanted, count if complete is None else complete)
@@ -70,12 +70,12 @@ def test_behind_a_hole_at_the_end_of_one_version_nothing_of_the_next_is_settled(
     assert [one.verdicts for one in found if one.verdicts] == [LEAVES, RAISES]
 
 
-def test_stretches_of_quarter_hours_are_folded_as_they_are() -> None:
-    stretches = [VerdictRange(0, RAISES + LEAVES, 1), VerdictRange(1_800_000, CLEARS, 2)]
+def test_ranges_of_quarter_hours_are_folded_as_they_are() -> None:
+    ranges = [VerdictRange(0, RAISES + LEAVES, 1), VerdictRange(1_800_000, CLEARS, 2)]
 
-    found = reduce_to_grain((one, None) for one in stretches)
+    found = reduce_to_grain((one, None) for one in ranges)
 
-    assert all(one is other for one, other in zip(found, stretches, strict=True))
+    assert all(one is other for one, other in zip(found, ranges, strict=True))
 
 
 def test_an_hour_is_told_when_a_tick_closes_its_last_quarter_hour_and_confirmed(
