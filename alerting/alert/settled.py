@@ -1,6 +1,6 @@
 """Packing of settled alerts, which have nothing open any more: many alerts in one record.
 
-A record is decoded only when a window that it reaches is judged again.
+A record is decoded only when a window that it reaches is evaluated again.
 """
 
 from collections.abc import Collection, Iterable, Iterator

@@ -52,12 +52,12 @@ class Refolding(Struct, frozen=True):
 
 
 class ChainDays(Struct, frozen=True):
-    """The local days of a store on which one chain is judged.
+    """The local days of a store on which one chain is evaluated.
 
-    `boundaries`: starts of all judged days, ascending, followed by the end of the last window that
-    has begun; milliseconds since 1970 (UTC). `states`: the fold's state at the starts of days.
+    `boundaries`: starts of all evaluated days, ascending, followed by the end of the last window
+    that has begun; milliseconds since 1970 (UTC). `states`: the fold's state at the starts of days.
     `changed_days`: starts of the days with a change. `new_from`: start of the first day that had
-    not begun when the chain was last judged.
+    not begun when the chain was last evaluated.
     """
 
     boundaries: Sequence[int]
@@ -96,17 +96,19 @@ class ChainDays(Struct, frozen=True):
         return sorted(numbers)
 
 
-def refold(line: ChainDays, told_since: PublishedSince, judged_of: DayEvaluator) -> Refolding:
+def refold(
+    line: ChainDays, published_since: PublishedSince, evaluate_day: DayEvaluator
+) -> Refolding:
     """The named days folded again, with the days that must be folded with them.
 
-    In:  `told_since`: the chain's alerts; `judged_of`: called once for each day that is folded, and
-         for no other day.
+    In:  `published_since`: the chain's alerts; `evaluate_day`: called once for each day that is
+         folded, and for no other day.
     Out: spans of days, ascending, each an argument for diff_alerts().
 
     A fold continues into the next day if it ends in another state than that day began with. It
     begins and stops only at a midnight that separates no alert from the windows that decide it.
     """
-    standing = _UnretractedAlerts(told_since)
+    standing = _UnretractedAlerts(published_since)
     spans: list[FoldedDays] = []
     states: list[dict[int, FoldState]] = []
     done = 0
@@ -118,7 +120,7 @@ def refold(line: ChainDays, told_since: PublishedSince, judged_of: DayEvaluator)
         while day > 0 and _separates_alerts(line.boundaries[day], line.start_state(day), standing):
             day -= 1
         growing = _FoldedDaysBuilder(line, day)
-        done = growing.fold_days(standing, judged_of)
+        done = growing.fold_days(standing, evaluate_day)
         spans.append(growing.build(done))
         states.append(growing.states)
     return Refolding(tuple(spans), tuple(states))
@@ -127,8 +129,8 @@ def refold(line: ChainDays, told_since: PublishedSince, judged_of: DayEvaluator)
 class _UnretractedAlerts:
     """The chain's alerts that were not retracted, read as far back as they were needed."""
 
-    def __init__(self, told_since: PublishedSince) -> None:
-        self._published_since = told_since
+    def __init__(self, published_since: PublishedSince) -> None:
+        self._published_since = published_since
         self._since: int | None = None
         self._known: list[PublishedAlert] = []
 
@@ -151,12 +153,12 @@ class _FoldedDaysBuilder:
         self.settled: frozenset[int] = frozenset()
         self.states: dict[int, FoldState] = {}
 
-    def fold_days(self, standing: _UnretractedAlerts, judged_of: DayEvaluator) -> int:
+    def fold_days(self, standing: _UnretractedAlerts, evaluate_day: DayEvaluator) -> int:
         """Folds day after day, and returns the number of the day before which the span ends."""
         day = self.first
         while True:
             self.states[self.line.boundaries[day]] = self.state
-            self._add_day(judged_of(self.line.boundaries[day]))
+            self._add_day(evaluate_day(self.line.boundaries[day]))
             day += 1
             if day == self.line.count:
                 return day
@@ -178,31 +180,29 @@ class _FoldedDaysBuilder:
             self.settled,
         )
 
-    def _add_day(self, judged: Sequence[WindowVerdict | VerdictRange]) -> None:
+    def _add_day(self, verdicts: Sequence[WindowVerdict | VerdictRange]) -> None:
         if self.episodes and self.state.open is not None:
             # The open episode continues, and the fold of this day returns the whole of it.
             self.episodes.pop()
-        folded = fold(judged, self.state)
+        folded = fold(verdicts, self.state)
         self.state = folded.state
         self.episodes += folded.episodes
-        if more_settled := _find_settled_starts(judged):
+        if more_settled := _find_settled_starts(verdicts):
             self.settled = self.settled | more_settled if self.settled else more_settled
 
 
-def _find_settled_starts(judged: Sequence[WindowVerdict | VerdictRange]) -> frozenset[int]:
+def _find_settled_starts(verdicts: Sequence[WindowVerdict | VerdictRange]) -> frozenset[int]:
     """The starts of the windows before the first one that is not served complete."""
     complete = 0
     # An incomplete window leaves all later ones open, where an episode may still begin or end.
-    for judgement in judged:
-        verdict_range = (
-            judgement.verdict_range if isinstance(judgement, WindowVerdict) else judgement
-        )
+    for verdict in verdicts:
+        verdict_range = verdict.verdict_range if isinstance(verdict, WindowVerdict) else verdict
         complete += verdict_range.complete
         if verdict_range.complete < len(verdict_range.verdicts):
             break
     if not complete:
         return frozenset()
-    first = judged[0]
+    first = verdicts[0]
     return _window_starts(
         first.window if isinstance(first, WindowVerdict) else first.start, complete
     )

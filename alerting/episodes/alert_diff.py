@@ -1,6 +1,6 @@
 """The alert messages to publish: the difference between the wanted alerts and the published ones.
 
-The comparison is of levels, not of edges, so judging twice publishes nothing the second time,
+The comparison is of levels, not of edges, so evaluating twice publishes nothing the second time,
 regardless of the trigger.
 
 | from                   | when                               | to                              |
@@ -58,7 +58,7 @@ def match_alerts(raises: Iterable[PublishedAlert], episodes: Sequence[Episode]) 
 
 
 class EvaluationContext(Struct, frozen=True, kw_only=True):
-    """The time of judging, and the reasons of retractions.
+    """The time of evaluation, and the reasons of retractions.
 
     `at`: the tick's instant, milliseconds since 1970 (UTC). `late_after`: seconds after a window's
     end from which on a first message is late, the sum of the rule's `delay` and `late_after`.

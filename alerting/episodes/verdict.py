@@ -16,8 +16,8 @@ Verdict: TypeAlias = Literal[-1, 0, 1]
 # The same verdicts where many are stored, one byte each.
 LEAVES, RAISES, CLEARS = b"\0", b"\1", b"\2"
 # Verdicts that end an episode regardless of the window's value: ENDS, where the store is no longer
-# judged; RESOLVES, where a person resolved the alert, which can be raised again after a window has
-# cleared.
+# evaluated; RESOLVES, where a person resolved the alert, which can be raised again after a window
+# has cleared.
 ENDS, RESOLVES = b"\3", b"\4"
 _VERDICTS: tuple[Verdict, ...] = (0, 1, -1, 0, 0)
 _BYTES = (LEAVES, RAISES, CLEARS)
@@ -36,16 +36,16 @@ class FurtherFacts(Struct, frozen=True):
 
 
 class WindowFacts(Struct, frozen=True, kw_only=True):
-    """The facts that are known about one window when it is judged.
+    """The facts that are known about one window when it is evaluated.
 
     `value`: in the unit of the rule's metric; the number of events for a silence rule, the minimum
     for a stock rule; None where nothing has come. `level`: for a stock rule, the stock at the end
     of the window, by which it clears. `is_known`: false where a layer is unreachable, a value
     `missing`, a sensor below its coverage, or the day's serving epoch above the tick's.
     `meets_minimum`: whether the window meets the rule's `minimum`. `is_exempt`: the window begins
-    outside of `within`, before a silence rule may judge, or while the alert of a rule in `unless`
-    is open. `baseline`: the baseline of a baseline rule. `further`: the facts of each condition in
-    `and`, in their order; the phase is that of all metrics together.
+    outside of `within`, before a silence rule may evaluate, or while the alert of a rule in
+    `unless` is open. `baseline`: the baseline of a baseline rule. `further`: the facts of each
+    condition in `and`, in their order; the phase is that of all metrics together.
     """
 
     phase: WindowPhase

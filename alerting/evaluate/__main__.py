@@ -56,12 +56,12 @@ def run(
     ready: Event,
     parts: EvaluatorParts = EvaluatorParts(),
 ) -> None:
-    """Judge the views and write ticks until stopped.
+    """Evaluate the views and write ticks until stopped.
 
     Raises ProducerFenced when a successor has taken over, TallyError when the process cannot
     continue.
     """
-    # Read once at the start: a wrong descriptor ends the process instead of every judgement.
+    # Read once at the start: a wrong descriptor ends the process instead of every evaluation.
     catalogue.entries()
     views = ViewReader(settings)
     step = parts.step(settings, views, RuleReader(settings))

@@ -148,12 +148,12 @@ class _WatchConnections:
             self._undelivered[record.partition] = change.undelivered
 
     def _evaluation_times(self) -> dict[int, int]:
-        """For each partition the time of the last judged tick, ms since 1970 (UTC)."""
+        """For each partition the time of the last evaluated tick, ms since 1970 (UTC)."""
         lanes = [(TICKS, number) for number in self._tails[TICKS].until]
         found: dict[int, int] = {}
         for position in read_committed_positions(self._group, lanes, _REQUEST_SECONDS):
             bookmark = PositionMetadata.read(position.metadata)
-            # In a topic that was re-created since, nothing has been judged yet.
+            # In a topic that was re-created since, nothing has been evaluated yet.
             if bookmark and bookmark.last and bookmark.topic_id == self._ids[TICKS]:
                 found[position.partition] = bookmark.last.timestamp_ms
         return found

@@ -145,7 +145,7 @@ def effective_from(arrived_ms: int) -> int:
     """The first start of a window that is at least one window after the arrival of a version.
 
     Both are in milliseconds since 1970 (UTC). The result depends on the record alone, so no reader
-    ever judges a window by a version that arrived after the window had begun.
+    ever evaluates a window by a version that arrived after the window had begun.
 
     >>> effective_from(0), effective_from(1), effective_from(900_000)
     (900000, 1800000, 1800000)

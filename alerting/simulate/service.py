@@ -121,7 +121,7 @@ def _select_rules(chains: RuleVersions, rule_id: str) -> RuleVersions:
         name = waiting.pop()
         if name in chains and name not in found:
             first, *later = chains[name]
-            # A version in force from tomorrow would judge no window of yesterday.
+            # A version in force from tomorrow would evaluate no window of yesterday.
             found[name] = (structs.replace(first, effective_from=_ALWAYS), *later)
             waiting += _dependency_ids(chains[name])
     return found

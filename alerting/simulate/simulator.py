@@ -65,13 +65,13 @@ class Simulator:
         waiting = [store_id for store_id in sorted(sources) if store_id > after]
         page = waiting[: _max_page_stores(asked)]
         try:
-            judged = [await self._simulate_store(asked, sources[name]) for name in page]
+            simulated = [await self._simulate_store(asked, sources[name]) for name in page]
         except asyncio.CancelledError:
             # A thread cannot be cancelled: it ends at its next read.
             stopped.set()
             raise
         last = page[-1] if len(waiting) > len(page) else None
-        return SimulatedPage(tuple(judged), last)
+        return SimulatedPage(tuple(simulated), last)
 
     async def _sources(
         self, asked: SimulationQuery, snapshot: SnapshotReader, read_now: ReadNow
@@ -111,7 +111,7 @@ class Simulator:
 
     async def _simulate_store(self, asked: SimulationQuery, source: StoreSource) -> SimulatedStore:
         simulation = StoreSimulation(asked.rules, source, asked.span, asked.now)
-        # Most rows are read at once; only judging shows how much further back it has to read.
+        # Most rows are read at once; only the evaluation shows how much further back it has to read.
         await source.snapshot.read(simulation.list_requests())
         return await SIMULATIONS.run(simulation.simulate, asked.with_values)
 

@@ -78,8 +78,8 @@ def create_app(
     facts = brokers.fact_source.facts if brokers.fact_source else AlertFacts
     health = RuleHealthService(simulations.rules, facts, views, settings, simulations.now)
     alerts = AlertCounters(inquiry, stores, brokers.fact_source)
-    unjudged = UnevaluatedCounter(health, stores) if brokers.fact_source else None
-    add_state_routes(app, views, settings, Counters(counts, alerts, unjudged))
+    unevaluated = UnevaluatedCounter(health, stores) if brokers.fact_source else None
+    add_state_routes(app, views, settings, Counters(counts, alerts, unevaluated))
     add_store_routes(app, pages)
     add_metric_routes(app, pages)
     add_explain_route(app, pages, views, settings)

@@ -146,7 +146,7 @@ def mount(
     """
     live = live or LiveSources()
     simulations = live.simulations or SimulationService.from_settings(settings, views)
-    # Without a watch no rule is known to be judged.
+    # Without a watch no rule is known to be evaluated.
     facts = live.fact_source.facts if live.fact_source else AlertFacts
     rules = RuleFigureSource(
         simulations.rules,

@@ -29,10 +29,10 @@ from tally.time.instants import from_millis, to_millis
 
 # Store days that are read together: each takes the rows of up to nine days.
 _DAYS_AT_ONCE = 32
-# Cached past store days, some 30 kB each. Current days, which are judged every quarter hour, are
+# Cached past store days, some 30 kB each. Current days, which are evaluated every quarter hour, are
 # always kept as well: if there were no room for one of them, each look-up would miss.
 _MAX_DAYS, _CURRENT_MILLIS = 2_000, timedelta(days=3) // timedelta(milliseconds=1)
-# More than the number of days that are judged at all.
+# More than the number of days that are evaluated at all.
 _MAX_SNAPSHOTS = 450
 # This long after a day's start it is surely that day, even if clocks change at midnight.
 _INSIDE = timedelta(hours=3)
@@ -207,9 +207,13 @@ class BaselineCache:
         return found
 
 
-def _build_sample(metric: Metric, judged: MetricCell) -> BaselineSample | None:
+def _build_sample(metric: Metric, metric_cell: MetricCell) -> BaselineSample | None:
     """The value of a window; None if it has none, or one that may not be published."""
-    if not judged.cell.known or judged.is_hidden or not judged.cell.sensor_coverage.is_enough:
+    if (
+        not metric_cell.cell.known
+        or metric_cell.is_hidden
+        or not metric_cell.cell.sensor_coverage.is_enough
+    ):
         return None
-    above, below = ratio_parts(metric, judged.cell)
+    above, below = ratio_parts(metric, metric_cell.cell)
     return None if above is None or below is None or below <= 0 else BaselineSample(above, below)

@@ -15,7 +15,7 @@ from tally.time.opening_hours import MINUTES_A_DAY, ClockSpan
 from tally.time.windows import WINDOW_MILLIS, TimeRange
 
 _ONE_DAY = timedelta(days=1)
-# Cache entries: clocks times judged days. Stores of one clock share their days.
+# Cache entries: clocks times evaluated days. Stores of one clock share their days.
 _CACHE_SIZE = 20_000
 # Cache entries: clocks times requested spans of days, each of a year or more.
 _SPAN_CACHE_SIZE = 500

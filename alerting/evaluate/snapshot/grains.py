@@ -1,4 +1,4 @@
-"""The totals by which rules with a grain are judged: per hour, per store day, or since opening.
+"""The totals by which rules with a grain are evaluated: per hour, per store day, or since opening.
 
 Totals are made of quarter hours: the parts are merged first and the metric is derived from the
 merged parts, so a day's share is not a mean of shares.
@@ -31,12 +31,12 @@ from tally.time.instants import from_millis
 
 # Quarter hours of the longest hour and the longest day that clock changes can make.
 _MAX_WINDOWS = {"quarter_hour": 1, "hour": 8, "day": 192, "since_opening": 1}
-# Cache entries: zones times judged days.
+# Cache entries: zones times evaluated days.
 _CACHE_SIZE = 20_000
 
 
 class GrainWindow(NamedTuple):
-    """A window as a rule with a grain judges it; `total` is None where no total is judged."""
+    """A window as a rule with a grain evaluates it; `total` is None where no total is evaluated."""
 
     cells: WindowCells
     facts: WindowFacts
@@ -101,10 +101,10 @@ def with_totals(
     spans: Sequence[WindowSpan],
     read: Sequence[tuple[WindowCells, WindowFacts]],
 ) -> Iterator[GrainWindow]:
-    """The windows of a day that have begun, each with the total that is judged in it, if any.
+    """The windows of a day that have begun, each with the total that is evaluated in it, if any.
 
     In:  `spans`: as grain_spans() returns them; `read`: each single window, in order of time.
-    Out: the facts of the total where one is judged, and exempt facts elsewhere.
+    Out: the facts of the total where one is evaluated, and exempt facts elsewhere.
     """
     begins = {grain_span.start: grain_span for grain_span in spans}
     running: _RunningTotal | None = None
@@ -190,8 +190,8 @@ def _merge_cells(metric: Metric, before: MetricCell, added: MetricCell) -> Metri
     )
 
 
-def _optional_value(metric: Metric, judged: MetricCell) -> ExactValue | None:
-    return exact_value(metric, judged.cell) if has_data(judged.cell) else None
+def _optional_value(metric: Metric, metric_cell: MetricCell) -> ExactValue | None:
+    return exact_value(metric, metric_cell.cell) if has_data(metric_cell.cell) else None
 
 
 def _exempt_facts(facts: WindowFacts) -> WindowFacts:

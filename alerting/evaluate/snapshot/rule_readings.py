@@ -52,12 +52,12 @@ Readings = Mapping[Hashable, VersionReading]
 
 
 def resolve_metrics(rule: Rule) -> VersionMetrics | None:
-    """The metrics that the rule reads; None for a rule that is not judged.
+    """The metrics that the rule reads; None for a rule that is not evaluated.
 
-    Not judged are rules of other kinds, rules on single subjects that are no stock rules, and rules
-    whose metric no longer exists.
+    Not evaluated are rules of other kinds, rules on single subjects that are no stock rules, and
+    rules whose metric no longer exists.
     """
-    # So far, articles are the only subjects that are judged one by one.
+    # So far, articles are the only subjects that are evaluated one by one.
     if rule.kind not in EVALUATED_KINDS or (rule.subject == "none") == (rule.kind == "stock"):
         return None
     try:

@@ -57,7 +57,7 @@ class DayShelves:
                 yield subject
 
     def steps_for(self, subject: str) -> ShelfSteps:
-        """The article's steps; articles with equal steps are judged alike."""
+        """The article's steps; articles with equal steps are evaluated alike."""
         return self._steps.get(subject, ())
 
     def levels_at(self, subject: str, window: int) -> WindowStock | None:

@@ -89,7 +89,7 @@ class _StoreRows:
 def list_requests(
     rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
 ) -> Iterator[ReadRequest]:
-    """What has to be read to judge windows of one local day of a store by the rule."""
+    """What has to be read to evaluate windows of one local day of a store by the rule."""
     for metric in metrics.all:
         if metric.stock is not None:
             yield StockDayRequest(metric.entry.id, store_id, span)
@@ -101,7 +101,7 @@ def list_requests(
 
 
 class SnapshotReader:
-    """The reader for the judgements of one transaction; it reads each thing once.
+    """The reader for the evaluations of one transaction; it reads each thing once.
 
     Raises ViewsUnreachable when a read fails.
     """

@@ -175,7 +175,7 @@ def _warn_partial(shelves: DayShelves, slots: StoreSlots) -> None:
         _warn_unknown(slots.store_id, day, sum(1 for _ in shelves.unknown_subjects()))
 
 
-# Cached to log once for each day and number: a day is judged hundreds of times.
+# Cached to log once for each day and number: a day is evaluated hundreds of times.
 @lru_cache(maxsize=10_000)
 def _warn_unknown(store_id: str, day: date, articles: int) -> None:
     log.warning(

@@ -1,4 +1,4 @@
-"""The facts by which a rule's version judges one window, and the rows that a message names."""
+"""The facts by which a rule's version evaluates one window, and the rows that a message names."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -87,9 +87,9 @@ class WindowCells(NamedTuple):
 
 
 class DayWindow(NamedTuple):
-    """One judged window; `cells` is None where no version judges it.
+    """One evaluated window; `cells` is None where no version evaluates it.
 
-    `counts`: False inside an hour or a day that is judged by its total.
+    `counts`: False inside an hour or a day that is evaluated by its total.
     """
 
     verdict: WindowVerdict
@@ -99,13 +99,13 @@ class DayWindow(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the window is judged, and generations cover everything that is judged in it."""
+        """Whether the window is evaluated, and generations cover everything that it needs."""
         cells = self.cells
         return self.counts and self.verdict.is_complete and (cells is None or cells.is_complete)
 
 
 class EvaluationTick(NamedTuple):
-    """The tick by which a version judges, and the end of the windows that the tick closes for it.
+    """The tick by which a version evaluates, and the end of the windows that it closes.
 
     `closed`: milliseconds since 1970 (UTC).
     """
@@ -176,11 +176,11 @@ def ratio_parts(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactVal
 
 
 def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
-    """The rows by which the window was judged, one entry for each family."""
+    """The rows by which the window was evaluated, one entry for each family."""
     found: dict[str, ReadRows] = {}
-    for judged in cells.all:
-        day, source = judged.cell.slot.start.date(), common_source(judged.cell.sources)
-        for family, serving in judged.generations:
+    for metric_cell in cells.all:
+        day, source = metric_cell.cell.slot.start.date(), common_source(metric_cell.cell.sources)
+        for family, serving in metric_cell.generations:
             speaking = tick.epoch.get(family)
             epochs = (serving.epoch if serving else 0, speaking.epoch if speaking else 0)
             found[family] = ReadRows(
@@ -189,7 +189,7 @@ def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
                 generation=serving.generation if serving else None,
                 epoch=epochs[0] if source == "batch" else max(epochs),
                 # The number of events may be the very number that privacy rules withhold.
-                events=0 if judged.is_hidden else judged.cell.events,
+                events=0 if metric_cell.is_hidden else metric_cell.cell.events,
                 source=source,
             )
     return tuple(found.values())
@@ -197,10 +197,12 @@ def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
 
 def _further(metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> Iterator[FurtherFacts]:
     """The facts of the metric of each condition in `and`."""
-    for metric, judged in zip(metrics.further, cells.further, strict=True):
-        is_reportable = not judged.is_hidden and _has_coverage(judged.cell)
-        value = exact_value(metric, judged.cell) if has_data(judged.cell) else None
-        yield FurtherFacts(value, is_reportable and _has_all_rows((judged,), tick, cells.start))
+    for metric, metric_cell in zip(metrics.further, cells.further, strict=True):
+        is_reportable = not metric_cell.is_hidden and _has_coverage(metric_cell.cell)
+        value = exact_value(metric, metric_cell.cell) if has_data(metric_cell.cell) else None
+        yield FurtherFacts(
+            value, is_reportable and _has_all_rows((metric_cell,), tick, cells.start)
+        )
 
 
 def has_data(cell: Cell) -> bool:
@@ -235,7 +237,7 @@ def _is_publishable(rule: Rule, cells: WindowCells) -> bool:
     if rule.kind == "silence":
         # Missing sensors are what a silence rule looks for.
         return not cells.metric.is_hidden
-    return _has_coverage(cell) and not any(judged.is_hidden for judged in cells.own)
+    return _has_coverage(cell) and not any(metric_cell.is_hidden for metric_cell in cells.own)
 
 
 def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
@@ -243,8 +245,8 @@ def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
     if not metrics.minimum:
         return True
     values = (
-        exact_value(metric, judged.cell) if judged.cell.known else None
-        for (metric, _), judged in zip(metrics.minimum, cells.minimum, strict=True)
+        exact_value(metric, metric_cell.cell) if metric_cell.cell.known else None
+        for (metric, _), metric_cell in zip(metrics.minimum, cells.minimum, strict=True)
     )
     required: Sequence[int] = [least for _, least in metrics.minimum]
     return all(

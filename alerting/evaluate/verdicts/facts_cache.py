@@ -39,7 +39,7 @@ class DayFacts(NamedTuple):
 
     `ranked`: the distinct facts. `fact_numbers`: a byte for each window, the number of its facts;
     no day has as many windows as a byte has values. `complete`: a byte for each window, 1 where
-    generations serve it. `totals`: the judged totals by window number, for a rule with a grain.
+    generations serve it. `totals`: the evaluated totals by window number, for a rule with a grain.
     `settled`: a byte for each window, 1 where it is complete, or its day is settled.
     """
 
@@ -64,7 +64,7 @@ class DayFacts(NamedTuple):
 
     def verdicts(self, rule: Rule) -> bytes:
         """The verdict on each window, a byte each as in alerting/episodes/verdict.py."""
-        # Judged once for equal facts: most quarter hours of a night are equal.
+        # Evaluated once for equal facts: most quarter hours of a night are equal.
         verdicts = self.ranked.verdicts(rule)
         return self.fact_numbers.translate(verdicts.ljust(256, LEAVES))
 
@@ -73,7 +73,7 @@ class DayFacts(NamedTuple):
         return self.ranked.raises(rule)
 
     def cells_at(self, place: int) -> WindowCells:
-        """The cells that are judged in the window with this number: its own, or a total's."""
+        """The cells that are evaluated in the window with this number: its own, or a total's."""
         return self.totals.get(place, self.cells[place])
 
     def window_number(self, window: int) -> int:
@@ -102,7 +102,7 @@ class DayFacts(NamedTuple):
 class FactsCache:
     """The facts of store days by a partition's current tick, cached by what is read.
 
-    `current_days`: the generations by which this pass judges days; the memory has those of the
+    `current_days`: the generations by which this pass evaluates days; the memory has those of the
     other days.
     """
 
@@ -184,8 +184,10 @@ class FactsCache:
         # Checked once and not for each window: nothing of the current day is settled.
         days = [window.metric.cell.slot.start.date() for window in (first, last)]
         families = {family for cell in first.all for family, _ in cell.generations}
-        judged = (self._find_day(*family_day) for family_day in product(families, _days(*days)))
-        if not any(day.is_settled for day in judged):
+        evaluated_days = (
+            self._find_day(*family_day) for family_day in product(families, _days(*days))
+        )
+        if not any(day.is_settled for day in evaluated_days):
             return windows.complete
         return bytes(
             complete or self._is_day_settled(cells)
@@ -193,13 +195,13 @@ class FactsCache:
         )
 
     def _is_day_settled(self, window: WindowCells) -> bool:
-        judged: list[EvaluatedDay] = []
+        evaluated_days: list[EvaluatedDay] = []
         for cell in window.all:
             date_utc = cell.cell.slot.start.date()
-            judged += (self._find_day(family, date_utc) for family, _ in cell.generations)
+            evaluated_days += (self._find_day(family, date_utc) for family, _ in cell.generations)
         # If all days are whole, something else is missing, and it may still arrive.
-        return any(day.is_settled for day in judged) and all(
-            day.is_settled or day.is_whole for day in judged
+        return any(day.is_settled for day in evaluated_days) and all(
+            day.is_settled or day.is_whole for day in evaluated_days
         )
 
     def _find_day(self, family: str, day: date) -> EvaluatedDay:

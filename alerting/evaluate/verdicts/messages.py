@@ -1,4 +1,4 @@
-"""The alert messages for subscribers, made of transitions and of the rows that were judged."""
+"""The alert messages for subscribers, made of transitions and of the rows that were evaluated."""
 
 from fractions import Fraction
 
@@ -38,8 +38,8 @@ def alert_message(
     """The message of one transition; `window`: the window that calls for it, as served now."""
     alert = transition.alert
     version = rule.version(alert.version).rule
-    # An episode goes on across versions, so another version may judge its end.
-    judging = window.version.rule if window and window.version else version
+    # An episode goes on across versions, so another version may evaluate its end.
+    evaluating_rule = window.version.rule if window and window.version else version
     # A retraction because of an erasure must not publish the erased number again.
     seen = None if transition.reason == "erasure" else window
     value = alert_value(rule, seen, *_subject_and_edge(alert))
@@ -53,7 +53,7 @@ def alert_message(
         window=AlertWindow(window_text(alert.window), window_text(alert.window + WINDOW_MILLIS)),
         state=alert.state,
         value=value,
-        threshold=alert_threshold(judging, alert.edge, find_baseline(seen), value),
+        threshold=alert_threshold(evaluating_rule, alert.edge, find_baseline(seen), value),
         baseline=_alert_baseline(find_baseline(seen)),
         severity=version.severity,
         raised_at=window_text(alert.raised_at),
@@ -128,7 +128,7 @@ def _subject_and_edge(alert: PublishedAlert) -> tuple[str, Edge]:
 
 
 def _shelf_value(stock: StockAt, alert: tuple[str, Edge], cell: MetricCell) -> ExactValue | None:
-    """The stock that was judged: the lowest of the window, or the last for the end of an episode.
+    """The evaluated stock: the lowest of the window, or the last for the end of an episode.
 
     `alert`: subject and edge.
     """

@@ -24,7 +24,7 @@ from tally.alerts.message import Alert, Reason
 from tally.time.instants import DAY_MILLIS, from_millis
 
 _NEVER = 1 << 62
-# Windows are frozen before they are forgotten: all that may still be judged has all its state.
+# Windows are frozen before they are forgotten: all that may still be evaluated has all its state.
 EVALUATION_MILLIS, RETENTION_MILLIS = 400 * DAY_MILLIS, 430 * DAY_MILLIS
 
 # The reason by family and UTC day why numbers may have changed, if it is not late data.
@@ -34,27 +34,27 @@ AlertBatches = Iterator[list[Alert]]
 
 
 class PartitionEvaluator:
-    """Judges the stores of a partition one after the other, each by one rule after the other."""
+    """Evaluates the stores of a partition one after the other, each by one rule after the other."""
 
     def __init__(
         self, rules: RuleSet, memory: PartitionMemory, snapshot: SnapshotReader, read_now: ReadNow
     ) -> None:
         self._rules, self._memory = rules, memory
         self._snapshot, self._read_now = snapshot, read_now
-        # The generations by which this pass judges days.
+        # The generations by which this pass evaluates days.
         self.current_days: Mapping[FamilyDay, EvaluatedDay] = {}
 
     def list_requests(self, store_id: str, named: RuleDays) -> Iterator[ReadRequest]:
-        """What has to be read to judge the days."""
-        judgements = self._build_verdicts()
+        """What has to be read to evaluate the days."""
+        verdicts = self._build_verdicts()
         seen: set[Hashable] = set()
         for rule in self._rules.rules:
             for start in named.get(rule.rule_id, ()):
                 # Checked once for each key: most rules read the same of a day.
-                key = rule.readings_key(judgements.span(store_id, start)), start
+                key = rule.readings_key(verdicts.span(store_id, start)), start
                 if key not in seen:
                     seen.add(key)
-                    yield from judgements.list_requests(rule, store_id, start)
+                    yield from verdicts.list_requests(rule, store_id, start)
 
     def evaluate(self, store_id: str, named: RuleDays, causes: Causes) -> AlertBatches:
         """The messages of the store, chain by chain, in the order of publishing.
@@ -73,9 +73,9 @@ class PartitionEvaluator:
 
 
 class StoreEvaluator:
-    """Judges one store by one rule after the other.
+    """Evaluates one store by one rule after the other.
 
-    `since`: the start of the first window that is judged at all, ms since 1970 (UTC).
+    `since`: the start of the first window that is evaluated at all, ms since 1970 (UTC).
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class StoreEvaluator:
         before = memory.last_tick.at
         self._new_from = days.day(before).end if before else 0
         new = bisect_left(self._starts, self._new_from)
-        # The day before the first new day had not ended at the last judgement.
+        # The day before the first new day had not ended at the last evaluation.
         self._first_new = max(0, new - 1) if new < len(self._starts) else new
         # The starts of the days that were folded, by rule id.
         self._folded_days: dict[str, set[int]] = {}
@@ -150,8 +150,8 @@ class StoreEvaluator:
         def alerts_since(instant: int) -> Iterable[PublishedAlert]:
             return chains.alerts_since(chain, instant).values()
 
-        judge_day = partial(self._verdicts.ranges, rule, chain)
-        refolding = refold(line, alerts_since, judge_day)
+        evaluate_day = partial(self._verdicts.ranges, rule, chain)
+        refolding = refold(line, alerts_since, evaluate_day)
         # The memory is updated only at the end, because a read for a message may fail before.
         changed: dict[str, PublishedAlert] = {}
         found: list[Alert] = []
@@ -228,7 +228,7 @@ class StoreEvaluator:
 
 
 def evaluation_start(memory: PartitionMemory) -> int:
-    """The start of the first window that is judged at all, ms since 1970 (UTC)."""
+    """The start of the first window that is evaluated at all, ms since 1970 (UTC)."""
     return max(0, start_of_window(memory.tick.at - EVALUATION_MILLIS))
 
 

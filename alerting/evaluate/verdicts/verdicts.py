@@ -35,9 +35,9 @@ _NEVER = 1 << 62
 
 
 class _DayPiece(NamedTuple):
-    """Windows of a day that one version judges, or that no version judges.
+    """Windows of a day that one version evaluates, or that no version evaluates.
 
-    `ends`: the starts of the windows that end an hour or a day which is judged by its total.
+    `ends`: the starts of the windows that end an hour or a day which is evaluated by its total.
     """
 
     verdict_range: VerdictRange
@@ -52,7 +52,7 @@ def build_chain(rule: VersionedRule, store_id: str, subject: str = WHOLE_STORE) 
 
 
 class Verdicts:
-    """The verdicts of one partition by its current tick; each window is judged once."""
+    """The verdicts of one partition by its current tick; each window is evaluated once."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Verdicts:
         self._days: dict[tuple[Chain, int], list[_DayPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
         self._eligible = EligibleWindows(rules, snapshot)
-        # The last window that may be judged is the one that holds the tick's instant.
+        # The last window that may be evaluated is the one that holds the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 
     def span(self, store_id: str, start: int) -> WindowSpan:
@@ -82,7 +82,7 @@ class Verdicts:
     def list_requests(
         self, rule: VersionedRule, store_id: str, start: int
     ) -> Iterable[ReadRequest]:
-        """What has to be read to judge the day, also for the rules that the rule waits for."""
+        """What has to be read to evaluate the day, also for the rules that the rule waits for."""
         span = self.span(store_id, start)
         for version, metrics in self._rules.readings(rule, span).values():
             yield from list_requests(version.rule, metrics, store_id, span)
@@ -93,7 +93,7 @@ class Verdicts:
         store_id: str,
         days: Sequence[int],
     ) -> list[Chain]:
-        """The chains to judge on the days (given by their starts).
+        """The chains to evaluate on the days (given by their starts).
 
         These are the store as a whole, or each article that has alerts of the rule or calls for
         one now.
@@ -169,10 +169,11 @@ class Verdicts:
         key = chain, start
         if key not in self._days:
             span = self.span(chain.store_id, start)
-            judging = rule.split_by_version(span)
+            version_spans = rule.split_by_version(span)
             forced = self._memory.chains.find_forced_ends(chain)
             found = [
-                self._evaluate_piece(rule, chain, version, piece) for version, piece in judging
+                self._evaluate_piece(rule, chain, version, piece)
+                for version, piece in version_spans
             ]
             for number, piece in enumerate(found if forced else ()):
                 verdicts = apply_forced_ends(piece.verdict_range, forced)
@@ -186,9 +187,9 @@ class Verdicts:
         if forced := self._memory.chains.find_forced_ends(chain).get(window):
             return forced.reason
         day = self._snapshot.days(chain.store_id).day(window)
-        judging = rule.split_by_version(day)
+        version_spans = rule.split_by_version(day)
         [(version, begin)] = [
-            (version, span.start) for version, span in judging if window in span.windows
+            (version, span.start) for version, span in version_spans if window in span.windows
         ]
         days = self._snapshot.days(chain.store_id)
         # Checked at the start of the span, as the verdicts are: a store's day may end after
@@ -263,7 +264,7 @@ def _day_window(piece: _DayPiece, place: int) -> DayWindow:
     window = verdict_range.window_start(place)
     number = 0 if known is None else known.window_number(window)
     cells = None if known is None else known.cells_at(number)
-    judgement = WindowVerdict(
+    window_verdict = WindowVerdict(
         window,
         decode_verdict(verdict_range.verdicts[place]),
         verdict_range.version,
@@ -271,4 +272,4 @@ def _day_window(piece: _DayPiece, place: int) -> DayWindow:
         verdict_range.clear_for,
         known is None or bool(known.complete[number]),
     )
-    return DayWindow(judgement, version, cells, ends is None or window in ends)
+    return DayWindow(window_verdict, version, cells, ends is None or window in ends)
