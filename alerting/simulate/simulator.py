@@ -111,7 +111,7 @@ class Simulator:
 
     async def _simulate_store(self, asked: SimulationQuery, source: StoreSource) -> SimulatedStore:
         simulation = StoreSimulation(asked.rules, source, asked.span, asked.now)
-        # Most rows are read at once; only the evaluation shows how much further back it has to read.
+        # Most rows are read at once; only the evaluation shows how much further back to read.
         await source.snapshot.read(simulation.list_requests())
         return await SIMULATIONS.run(simulation.simulate, asked.with_values)
 

@@ -39,8 +39,8 @@ VersionSpan: TypeAlias = tuple[RuleVersion | None, WindowSpan]
 class _SplitSpan(NamedTuple):
     """A span cut into pieces by the versions that evaluate them.
 
-    `readings`: what an evaluation of the span reads of a store. `unless`: ids of the rules that these
-    versions wait for.
+    `readings`: what an evaluation of the span reads of a store. `unless`: ids of the rules that
+    these versions wait for.
     """
 
     span: WindowSpan
