@@ -98,7 +98,7 @@ def test_simulation_tells_episodes_and_what_of_the_days_is_not_complete(ask: Ask
     assert found["articles"] == 0
 
 
-def test_draft_of_the_body_is_judged_in_the_place_of_the_rule(ask: Ask) -> None:
+def test_draft_of_the_body_is_evaluated_in_the_place_of_the_rule(ask: Ask) -> None:
     found = simulated(ask, rule=rule_to_fields(DRAFT), store=["367,406"])
 
     assert [one["store_id"] for one in found["episodes"]] == ["367", "406"]

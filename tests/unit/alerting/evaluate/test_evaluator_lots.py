@@ -27,7 +27,7 @@ class Lots:
 
 @pytest.fixture
 def store(begun: Watching, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    """One that is judged since a week ago, by somebody who has no time."""
+    """One that is evaluated since a week ago, by somebody who has no time."""
     monkeypatch.setattr(evaluation_pass, "_MAX_CONCURRENT_READS", MOST)
     found = begun(BUSY, since="2026-11-17T08:00")
     found.sends("2026-11-16")

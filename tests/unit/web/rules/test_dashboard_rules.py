@@ -45,7 +45,7 @@ RULES = ListedRules(
 ASKED = {"store": "367", "days": "7", "until": DAY}
 
 
-def test_a_rule_that_cannot_be_judged_says_so_with_the_reason() -> None:
+def test_a_rule_that_cannot_be_evaluated_says_so_with_the_reason() -> None:
     views = MemoryViews(World(rows=[sale("367", f"{DAY}T09:45", 2, 300)]))
     views.world.activity = sends(SALES, "367")
     simulations = simulations_over(views, RULES)

@@ -10,7 +10,14 @@ import pytest
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.simulate import store as simulation
 from tally.time.instants import to_millis
-from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
+from tests.support.alerts.evaluated_shelves import (
+    SOLD_OUT,
+    deliver,
+    look,
+    open_shelves,
+    rebuild,
+    sell,
+)
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, in_force
 from tests.support.evaluation.simulating import page_of, simulations_over
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute

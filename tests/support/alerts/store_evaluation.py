@@ -19,8 +19,8 @@ from tests.support.serving.serving_world import PARTITIONS, MemoryViews, World, 
 
 
 @dataclass
-class JudgedDays:
-    """Judges one store of a world at an instant, up to which all that had arrived was read."""
+class StoreEvaluation:
+    """Evaluates one store of a world at an instant, up to which all that had arrived was read."""
 
     world: World
     now: str
@@ -42,8 +42,8 @@ class JudgedDays:
         for family in self.families:
             self.memory.begin_store((family, self.store), 0)
 
-    def judgements(self, rules: RuleSet) -> Verdicts:
-        """What judges by these rules."""
+    def verdicts(self, rules: RuleSet) -> Verdicts:
+        """What evaluates by these rules."""
         return Verdicts(rules, self.memory, self.snapshot, self._read_now)
 
     def of_day(self, rule: Rule | Sequence[RuleVersion], noon: str) -> list[DayWindow]:
@@ -54,9 +54,9 @@ class JudgedDays:
             else rule
         )
         rules = RuleSet({versions[0].rule.rule_id: tuple(versions)})
-        judged: VersionedRule = rules.rules[0]
+        versioned: VersionedRule = rules.rules[0]
         start = self.snapshot.days(self.store).day(to_millis(at(noon))).start
-        return self.judgements(rules).day_windows(judged, self.store, start)
+        return self.verdicts(rules).day_windows(versioned, self.store, start)
 
     def _read_now(self, wanted: Sequence[ReadRequest]) -> None:
         asyncio.run(self.snapshot.read(wanted))

@@ -1,4 +1,4 @@
-"""The gauge of rules that cannot be judged, and that each reason is a verdict that says nothing."""
+"""The gauge of rules that cannot be evaluated; each reason is a verdict that says nothing."""
 
 import asyncio
 from dataclasses import replace
@@ -110,7 +110,9 @@ def test_scrapes_begin_one_count_and_no_further_one() -> None:
 @pytest.mark.parametrize("rule", [BUSY, SILENT, USUAL, replace(BUSY, on_silence="raise")])
 @pytest.mark.parametrize("store_id", ["367", "406"])
 @pytest.mark.parametrize("floor", [0, to_millis(at(f"{DAY}T12:00"))])
-def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, floor: int) -> None:
+def test_whatever_cannot_be_evaluated_gets_no_verdict(
+    rule: Rule, store_id: str, floor: int
+) -> None:
     views, settings = selling(), Settings()
     metrics = resolve_metrics(rule)
     assert metrics is not None
@@ -130,7 +132,7 @@ def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, fl
     for cell in snapshot.cells(metrics.metric, store_id, span):
         cells = WindowCells(cell)
         ruling = evaluate_window(rule, build_facts(rule, metrics, cells, known_by, is_exempt=False))
-        # What is judged may say nothing too: a value between the two conditions.
+        # What is evaluated may say nothing too: a value between the two conditions.
         assert reasons[cells.start] is None or ruling == 0
         compared += reasons[cells.start] is not None
     is_blind = floor > 0 or (rule.kind, rule.on_silence) == ("threshold", "hold")
