@@ -47,7 +47,7 @@ class AlertFactSource(Protocol):
     """A source of alert facts, such as a watch on the brokers."""
 
     def facts(self) -> AlertFacts:
-        """The facts as of the last look."""
+        """The facts as of the last poll."""
         ...
 
 

@@ -220,14 +220,14 @@ def _has_all_rows(cells: Sequence[MetricCell], tick: Tick, start: int) -> bool:
     if all(cell.is_complete for cell in cells):
         return True
     served = (pair for cell in cells for pair in cell.generations)
-    reached = (reach for cell in cells for reach in cell.speed_rows)
+    speed_rows = (rows for cell in cells for rows in cell.speed_rows)
     return all(
         is_known(tick, family, start, serving.epoch if serving else 0) for family, serving in served
     ) and all(
         # From the first such window on: a move that is missing there is missing in every later
         # level.
         is_known(tick, rows.family, min(rows.start, start), rows.epoch)
-        for rows in reached
+        for rows in speed_rows
     )
 
 

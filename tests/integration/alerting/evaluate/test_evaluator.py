@@ -185,7 +185,7 @@ def test_it_says_since_when_nothing_was_evaluated_and_how_long_its_state_took(
     heart = night.settings.home / "run" / "evaluator.heartbeat"
     heart.parent.mkdir(exist_ok=True)
     settings = night.settings.model_copy(update={"heartbeat_file": heart.with_stem("api")})
-    with closing(AlertWatch(settings, look_seconds=0.2)) as watch:
+    with closing(AlertWatch(settings, interval_seconds=0.2)) as watch:
         assert watch.facts() == AlertFacts()
         process = started(begin, night, 0, {"TALLY_HEARTBEAT_FILE": str(heart)})
         wait_until(lambda: gauge(watch, "tally_evaluator_blind_seconds") < 3)
