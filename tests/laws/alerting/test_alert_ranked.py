@@ -90,7 +90,7 @@ def states(draw: st.DrawFn) -> FoldState:
     return FoldState(run, before) if run else IDLE_STATE
 
 
-def in_ranges(verdicts: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[VerdictRange]:
+def in_ranges(windows: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[VerdictRange]:
     """The same windows, as many together as one version evaluates and no cut parts."""
 
     def of(one: WindowVerdict) -> tuple[int, int, int, int]:
@@ -98,7 +98,7 @@ def in_ranges(verdicts: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[Ve
         return one.version, one.for_, one.clear_for, cut
 
     found = []
-    for (version, for_, clear_for, _), same in groupby(verdicts, of):
+    for (version, for_, clear_for, _), same in groupby(windows, of):
         some = [one.verdict_range for one in same]
         verdicts = b"".join(one.verdicts for one in some)
         found.append(VerdictRange(some[0].start, verdicts, version, for_, clear_for))
