@@ -38,13 +38,13 @@ def current_states(messages: Iterable[Alert]) -> dict[str, Alert]:
 
 
 def is_overdue(alert: Alert, now: datetime, after: timedelta) -> bool:
-    """Whether no generation has settled the alert within `after` of its first message.
+    """Whether the alert is still provisional `after` so long since its first message.
 
     `now` in UTC; `alert` is its last message. Raises BadInstant for one without an instant.
     """
-    # Time alone settles nothing: an overdue alert stays provisional.
-    is_settled = alert.state != "provisional"
-    return not is_settled and parse_instant(alert.raised_at, "raised_at") + after < now
+    # Time alone decides nothing: an overdue alert stays provisional.
+    is_provisional = alert.state == "provisional"
+    return is_provisional and parse_instant(alert.raised_at, "raised_at") + after < now
 
 
 def open_alert(alert_id: str, messages: Iterable[Alert]) -> Alert | None:

@@ -1,6 +1,8 @@
-"""Packing of settled alerts, which have nothing open any more: many alerts in one record.
+"""Packing of settled alerts: many alerts in one record.
 
-A record is decoded only when a window that it reaches is evaluated again.
+A raise is settled with its ends when all of them are retracted, or it and its end are confirmed:
+nothing of it is open any more. A record is decoded only when a window that it reaches is evaluated
+again.
 """
 
 from collections.abc import Collection, Iterable, Iterator

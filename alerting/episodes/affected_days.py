@@ -27,15 +27,15 @@ class FoldedDays(Struct, frozen=True):
     """Consecutive days that were folded together, [start, until) in milliseconds since 1970 (UTC).
 
     `start_state`: the state at their start. `episodes`: those that overlap these days; the last may
-    be open here and have ended later. `settled`: starts of the windows that are served complete,
-    and before which all windows of the same day are served complete too.
+    be open here and have ended later. `covered`: starts of the windows that are covered by a
+    generation, as are all windows before them on the same day, and nothing newer was read instead.
     """
 
     start: int
     until: int
     start_state: FoldState
     episodes: tuple[Episode, ...]
-    settled: frozenset[int]
+    covered: frozenset[int]
 
     @property
     def since(self) -> int:
@@ -150,7 +150,7 @@ class _FoldedDaysBuilder:
     def __init__(self, line: ChainDays, first: int) -> None:
         self.line, self.first, self.state = line, first, line.start_state(first)
         self.episodes: list[Episode] = []
-        self.settled: frozenset[int] = frozenset()
+        self.covered: frozenset[int] = frozenset()
         self.states: dict[int, FoldState] = {}
 
     def fold_days(self, standing: _UnretractedAlerts, evaluate_day: DayEvaluator) -> int:
@@ -177,7 +177,7 @@ class _FoldedDaysBuilder:
             borders[until],
             line.start_state(self.first),
             tuple(self.episodes),
-            self.settled,
+            self.covered,
         )
 
     def _add_day(self, verdicts: Sequence[WindowVerdict | VerdictRange]) -> None:
@@ -187,24 +187,24 @@ class _FoldedDaysBuilder:
         folded = fold(verdicts, self.state)
         self.state = folded.state
         self.episodes += folded.episodes
-        if more_settled := _find_settled_starts(verdicts):
-            self.settled = self.settled | more_settled if self.settled else more_settled
+        if more_covered := _find_covered_starts(verdicts):
+            self.covered = self.covered | more_covered if self.covered else more_covered
 
 
-def _find_settled_starts(verdicts: Sequence[WindowVerdict | VerdictRange]) -> frozenset[int]:
-    """The starts of the windows before the first one that is not served complete."""
-    complete = 0
-    # An incomplete window leaves all later ones open, where an episode may still begin or end.
+def _find_covered_starts(verdicts: Sequence[WindowVerdict | VerdictRange]) -> frozenset[int]:
+    """The starts of the windows before the first one that is not covered."""
+    covered_count = 0
+    # A window that is not covered leaves all later ones open: an episode may still begin there.
     for verdict in verdicts:
         verdict_range = verdict.verdict_range if isinstance(verdict, WindowVerdict) else verdict
-        complete += verdict_range.complete
-        if verdict_range.complete < len(verdict_range.verdicts):
+        covered_count += verdict_range.covered_count
+        if verdict_range.covered_count < len(verdict_range.verdicts):
             break
-    if not complete:
+    if not covered_count:
         return frozenset()
     first = verdicts[0]
     return _window_starts(
-        first.window if isinstance(first, WindowVerdict) else first.start, complete
+        first.window if isinstance(first, WindowVerdict) else first.start, covered_count
     )
 
 

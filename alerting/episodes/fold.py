@@ -26,9 +26,9 @@ class VerdictRange(Struct, frozen=True):
 
     `start`: start of the first window, milliseconds since 1970 (UTC). `verdicts`: one byte for each
     window (alerting/episodes/verdict.py). `for_` and `clear_for`: the version's numbers of
-    consecutive windows. `complete`: the number of windows, from the first one on, that are
-    covered by a generation, and nothing newer was read instead. Where no version is in force, or a
-    retired one, the verdicts are 0.
+    consecutive windows. `covered_count`: the number of windows, from the first one on, that are
+    covered by a generation, and nothing newer was read instead; windows that no rebuild will ever
+    cover count too. Where no version is in force, or a retired one, the verdicts are 0.
     """
 
     start: int
@@ -36,7 +36,7 @@ class VerdictRange(Struct, frozen=True):
     version: int = 0
     for_: int = 1
     clear_for: int = 1
-    complete: int = 0
+    covered_count: int = 0
 
     def window_start(self, place: int) -> int:
         """The start of a window by its number in the range, milliseconds since 1970 (UTC)."""
@@ -46,7 +46,7 @@ class VerdictRange(Struct, frozen=True):
 class WindowVerdict(Struct, frozen=True):
     """The verdict on one window by the rule's version in force: a range of one window.
 
-    `window`: its start, milliseconds since 1970 (UTC). `is_complete`: it is covered by a
+    `window`: its start, milliseconds since 1970 (UTC). `is_covered`: it is covered by a
     generation, and nothing newer was read instead.
     """
 
@@ -55,14 +55,14 @@ class WindowVerdict(Struct, frozen=True):
     version: int = 0
     for_: int = 1
     clear_for: int = 1
-    is_complete: bool = False
+    is_covered: bool = False
 
     @property
     def verdict_range(self) -> VerdictRange:
         """The verdict as a range of one window."""
-        verdicts, complete = encode_verdict(self.verdict), int(self.is_complete)
+        verdicts, covered_count = encode_verdict(self.verdict), int(self.is_covered)
         runs = self.for_, self.clear_for
-        return VerdictRange(self.window, verdicts, self.version, *runs, complete)
+        return VerdictRange(self.window, verdicts, self.version, *runs, covered_count)
 
 
 class Episode(Struct, frozen=True):
@@ -249,8 +249,8 @@ def reduce_to_grain(
     In:  the ranges of the day in their order, each with the starts of the windows in which an hour
          or a day ends; None where each window counts.
     Out: ranges with such starts are reduced to those windows, and to any others with a verdict.
-         The sum of `complete` is the number of windows that are complete from the day's first one
-         on, without those of an incomplete hour or day.
+         The sum of `covered_count` is the number of windows that are covered from the day's first
+         one on, without those of an hour or day that is not covered.
     """
     listed = [*pieces]
     if all(ends is None for _, ends in listed):
@@ -260,9 +260,9 @@ def reduce_to_grain(
     for verdict_range, ends in listed:
         whole = [(verdict_range, len(verdict_range.verdicts))]
         for piece, count in whole if ends is None else _split_range(verdict_range, ends):
-            # After an incomplete window nothing is settled, even if later windows are complete.
-            found.append(piece if is_whole else structs.replace(piece, complete=0))
-            is_whole = is_whole and piece.complete == count
+            # After a window that is not covered no later one counts as covered.
+            found.append(piece if is_whole else structs.replace(piece, covered_count=0))
+            is_whole = is_whole and piece.covered_count == count
     return found
 
 
@@ -273,9 +273,9 @@ def _split_range(
 
     Each comes with the number of windows that it stands for.
     """
-    verdicts, complete, begin = verdict_range.verdicts, verdict_range.complete, 0
+    verdicts, covered_count, begin = verdict_range.verdicts, verdict_range.covered_count, 0
     # This empty range folds nothing; it marks where the day begins.
-    yield structs.replace(verdict_range, verdicts=b"", complete=0), 0
+    yield structs.replace(verdict_range, verdicts=b"", covered_count=0), 0
     for place, verdict in enumerate(verdicts):
         if verdict_range.window_start(place) in ends or verdict != LEAVES[0]:
             count = place + 1 - begin
@@ -284,12 +284,12 @@ def _split_range(
                     verdict_range,
                     start=verdict_range.window_start(place),
                     verdicts=verdicts[place : place + 1],
-                    complete=count if complete > place else 0,
+                    covered_count=count if covered_count > place else 0,
                 ),
                 count,
             )
             begin = place + 1
     rest = len(verdicts) - begin
-    whole = rest if complete == len(verdicts) else 0
+    whole = rest if covered_count == len(verdicts) else 0
     rest_start = verdict_range.window_start(begin)
-    yield structs.replace(verdict_range, start=rest_start, verdicts=b"", complete=whole), rest
+    yield structs.replace(verdict_range, start=rest_start, verdicts=b"", covered_count=whole), rest

@@ -99,8 +99,8 @@ class StoreRun:
         for start in self.day_starts(span):
             yield from self._verdicts.day_windows(rule, self._source.store_id, start, subject)
 
-    def complete_windows(self) -> frozenset[int]:
-        """The starts of the windows that are served complete to the versions that evaluate them."""
+    def covered_windows(self) -> frozenset[int]:
+        """The starts of the windows that are covered for the versions that evaluate them."""
         rule = self._rules.rule
         # A version for whole stores does not show how articles are served, nor the reverse.
         probes = (WHOLE_STORE, NO_ARTICLE) if rule.is_cumulative else (WHOLE_STORE,)
@@ -108,7 +108,7 @@ class StoreRun:
             {
                 window.verdict.window
                 for window in self.windows(rule, self.span, subject)
-                if window.verdict.is_complete
+                if window.verdict.is_covered
             }
             for subject in probes
         ]

@@ -50,15 +50,15 @@ class StoreSimulation:
         since, is_certain = find_begin(self._rules, self._source, start, self._run)
         run = self._run(WindowSpan(since, self._end))
         alerts = run.alerts()
-        complete = run.complete_windows()
+        covered = run.covered_windows()
         episodes = sorted(
-            self._episodes(alerts, complete), key=lambda found: (found.episode.start, found.subject)
+            self._episodes(alerts, covered), key=lambda found: (found.episode.start, found.subject)
         )
         shelves = run.shelves(self._rules.rule, self._span)
         return SimulatedStore(
             self._source.store_id,
             tuple(episodes),
-            tuple(self._incomplete_days(complete)),
+            tuple(self._incomplete_days(covered)),
             since,
             is_certain,
             len({subject for day in shelves for subject in day.subjects}),
@@ -69,7 +69,7 @@ class StoreSimulation:
         return StoreRun(self._rules, self._source, span, self._now)
 
     def _episodes(
-        self, alerts: Iterable[Alert], complete: Collection[int]
+        self, alerts: Iterable[Alert], covered: Collection[int]
     ) -> Iterator[SimulatedEpisode]:
         """The episodes that are open in a window of the span and were raised before its end."""
         start, end = self._span
@@ -90,14 +90,14 @@ class StoreSimulation:
                 Episode(begun, raised, alert.rule_version, ended),
                 alert.value,
                 alert.threshold,
-                all(window in complete for window in whole.windows),
+                all(window in covered for window in whole.windows),
             )
 
-    def _incomplete_days(self, complete: Collection[int]) -> Iterator[IncompleteDay]:
-        # Days that have not begun are reported too: they are just as incomplete.
+    def _incomplete_days(self, covered: Collection[int]) -> Iterator[IncompleteDay]:
+        # Days that have not begun are reported too: they are not covered either.
         for start in self._days.day_starts(self._span):
             day = self._days.day(start).intersect(self._span)
-            if missing := sum(window not in complete for window in day.windows):
+            if missing := sum(window not in covered for window in day.windows):
                 counts = missing, len(day.windows)
                 date = self._days.date(day.start)
                 yield IncompleteDay(self._source.store_id, date, *day, *counts)
@@ -113,7 +113,7 @@ class StoreSimulation:
             subject: tuple(
                 WindowValue(
                     window.verdict.window,
-                    alert_value(rule, window, subject) if window.is_complete else None,
+                    alert_value(rule, window, subject) if window.is_covered else None,
                 )
                 for window in run.windows(rule, self._span, subject)
                 if window.verdict.window in self._span.windows
@@ -239,5 +239,5 @@ def _is_never_counted(window: DayWindow, subject: str) -> bool:
     if window.cells is None or window.cells.metric.shelves is None:
         return False
     reached = window.cells.metric.shelves.levels(subject)
-    # In a window that is not served complete, the receipts may be missing instead.
-    return window.verdict.is_complete and (reached is None or reached.level is None)
+    # In a window that is not covered, the receipts may be missing instead.
+    return window.verdict.is_covered and (reached is None or reached.level is None)

@@ -110,10 +110,10 @@ class CallMemory(OutboundMemory[StockCall]):
             del self._ended_calls[movement_id]
         return found
 
-    def settle_levels(self) -> list[LaneLevel]:
+    def compact_levels(self) -> list[LaneLevel]:
         """The new levels of a week ago; they replace all older movements."""
         before = self.time.at - RETENTION_MILLIS
-        found = [self._settle(lane, before) for lane in self._articles]
+        found = [self._compact_level(lane, before) for lane in self._articles]
         return [base for base in found if base is not None]
 
     def _article(self, lane: str) -> ArticleLevel:
@@ -137,7 +137,7 @@ class CallMemory(OutboundMemory[StockCall]):
         base = self._bases.get(lane)
         return base is not None and order <= base.order and millis < base.at
 
-    def _settle(self, lane: str, before: int) -> LaneLevel | None:
+    def _compact_level(self, lane: str, before: int) -> LaneLevel | None:
         article, current = self._articles[lane], self._bases.get(lane)
         old = article.instants_before(before)
         is_same = current is not None and current.level_milli is not None and old == [current.at]

@@ -124,7 +124,7 @@ class BaselineSnapshotReader(SnapshotReader):
             cells = self.cells(metric, requested.request.store_id, span)
             samples = (_build_sample(metric, cell) for cell in cells)
             windows = [*zip(map(requested.local_minutes, span.windows), samples, strict=True)]
-            is_complete = all(cell.is_complete for cell in cells)
+            is_complete = all(cell.is_covered for cell in cells)
             # A ratio has usual values only on days on which both of its sides have data.
             has_events = all(
                 any(cell.cell.parts.get(family.name) for cell in cells)

@@ -184,7 +184,7 @@ class _RunningTotal:
 def _merge_cells(metric: Metric, before: MetricCell, added: MetricCell) -> MetricCell:
     return MetricCell(
         join_cells(metric.families, [before.cell, added.cell]),
-        before.is_complete and added.is_complete,
+        before.is_covered and added.is_covered,
         before.is_hidden or added.is_hidden,
         added.generations,
     )

@@ -239,7 +239,7 @@ class SnapshotReader:
         cells = [
             MetricCell(
                 cell,
-                _is_complete(cell, readings),
+                _is_covered(cell, readings),
                 False,
                 served[cell.slot.start.date()],
             )
@@ -250,14 +250,14 @@ class SnapshotReader:
     def _stock_cells(self, wanted: StockDayRequest) -> list[MetricCell]:
         read = self._rows[wanted.store_id].stocks[wanted]
         if read is None:
-            # The cells are not complete either; otherwise published alerts would be retracted.
+            # The cells are not covered either; otherwise published alerts would be retracted.
             unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
             return [MetricCell(cell, False, False, ()) for cell in unknown]
         served = _generations_by_day(read.readings, self._slots(wanted.store_id, wanted.span))
         return [
             MetricCell(
                 moves.cell,
-                moves.agrees and _is_complete(moves.cell, read.readings),
+                moves.agrees and _is_covered(moves.cell, read.readings),
                 False,
                 served[moves.cell.slot.start.date()],
                 WindowShelves(read.shelves, window),
@@ -289,7 +289,7 @@ def _generations_by_day(
     }
 
 
-def _is_complete(cell: Cell, readings: Sequence[FamilyReading]) -> bool:
+def _is_covered(cell: Cell, readings: Sequence[FamilyReading]) -> bool:
     """Whether generations cover the window in all families, and nothing newer was read instead."""
     start = cell.slot.start
     # A speed layer row that has counted more events is served in place of a generation's row.

@@ -38,14 +38,14 @@ FamilyGenerations: TypeAlias = tuple[tuple[str, Generation | None], ...]
 class MetricCell(NamedTuple):
     """One window of a metric.
 
-    `cell`: the sums. `is_complete`: a generation covers the window. `is_hidden`: privacy rules
-    withhold the value. `generations`: the generation that serves its UTC day, for each family. A
-    stock has `shelves` in place of sums, and `speed_rows`: the speed layer's rows that it depends
-    on.
+    `cell`: the sums. `is_covered`: a generation covers the window, and nothing newer was read
+    instead. `is_hidden`: privacy rules withhold the value. `generations`: the generation that
+    serves its UTC day, for each family. A stock has `shelves` in place of sums, and `speed_rows`:
+    the speed layer's rows that it depends on.
     """
 
     cell: Cell
-    is_complete: bool
+    is_covered: bool
     is_hidden: bool
     generations: FamilyGenerations
     shelves: WindowShelves | None = None
@@ -76,9 +76,9 @@ class WindowCells(NamedTuple):
         return (*self.own, *self.further)
 
     @property
-    def is_complete(self) -> bool:
+    def is_covered(self) -> bool:
         """Whether generations cover the window in all families."""
-        return all(cell.is_complete for cell in self.all)
+        return all(cell.is_covered for cell in self.all)
 
     @property
     def start(self) -> int:
@@ -98,10 +98,10 @@ class DayWindow(NamedTuple):
     counts: bool = True
 
     @property
-    def is_complete(self) -> bool:
+    def is_covered(self) -> bool:
         """Whether the window is evaluated, and generations cover everything that it needs."""
         cells = self.cells
-        return self.counts and self.verdict.is_complete and (cells is None or cells.is_complete)
+        return self.counts and self.verdict.is_covered and (cells is None or cells.is_covered)
 
 
 class EvaluationTick(NamedTuple):
@@ -123,14 +123,14 @@ def build_facts(
     rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: EvaluationTick, is_exempt: bool
 ) -> WindowFacts:
     """The facts of the window at that tick; for a stock all but the level of the article."""
-    is_complete, start = cells.is_complete, cells.start
+    is_covered, start = cells.is_covered, cells.start
     is_closed = start < by.closed
     value = cell_value(rule, metrics.metric, cells.metric.cell)
     if rule.kind == "silence" and value:
         # The number of events makes no difference to a silence rule.
         value = 1
     return WindowFacts(
-        phase="covered" if is_complete else "closed" if is_closed else "open",
+        phase="covered" if is_covered else "closed" if is_closed else "open",
         value=value,
         is_known=_is_publishable(rule, cells) and _has_all_rows(cells.own, by.tick, start),
         meets_minimum=meets_minimum(metrics, cells),
@@ -217,7 +217,7 @@ def _has_coverage(cell: Cell) -> bool:
 
 def _has_all_rows(cells: Sequence[MetricCell], tick: Tick, start: int) -> bool:
     """Whether generations cover the window, or speed layer rows that are whole and in force."""
-    if all(cell.is_complete for cell in cells):
+    if all(cell.is_covered for cell in cells):
         return True
     served = (pair for cell in cells for pair in cell.generations)
     speed_rows = (rows for cell in cells for rows in cell.speed_rows)

@@ -204,11 +204,12 @@ class Verdicts:
         days = self._snapshot.days(chain.store_id)
         is_over = lapse_reason(rule, version, days, (chain.subject, span.start)) is not None
         if version is None or metrics is None or is_over:
-            # No served row calls for an alert here, so the windows count as complete and delay no
+            # No served row calls for an alert here, so the windows count as covered and delay no
             # confirmation.
             verdicts = (ENDS if is_over else LEAVES) * count
             number = version.version if version else 0
-            return _DayPiece(VerdictRange(span.start, verdicts, number, complete=count), version)
+            all_covered = VerdictRange(span.start, verdicts, number, covered_count=count)
+            return _DayPiece(all_covered, version)
         whole = self.span(chain.store_id, span.start)
         known = self._load_facts(rule, (version, metrics), chain.store_id, whole.start)
         # Everything but the stock is the same for the hundreds of articles of a store.
@@ -222,14 +223,14 @@ class Verdicts:
         )
         if looked_at is not None:
             verdicts = mask_verdicts(verdicts, first, looked_at)
-        hole = known.settled.find(0, first, first + count)
+        uncovered = known.final.find(0, first, first + count)
         verdict_range = VerdictRange(
             span.start,
             verdicts,
             version.version,
             version.rule.for_,
             version.rule.clear_for,
-            count if hole < 0 else hole - first,
+            count if uncovered < 0 else uncovered - first,
         )
         if version.rule.grain == "quarter_hour":
             # The usual case: each window counts.
@@ -270,6 +271,6 @@ def _day_window(piece: _DayPiece, place: int) -> DayWindow:
         verdict_range.version,
         verdict_range.for_,
         verdict_range.clear_for,
-        known is None or bool(known.complete[number]),
+        known is None or bool(known.covered[number]),
     )
     return DayWindow(window_verdict, version, cells, ends is None or window in ends)

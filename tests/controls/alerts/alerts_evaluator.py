@@ -115,7 +115,7 @@ class ConfirmsWhatIsClosed(World):
         pointers: Mapping[int, Published],
     ) -> WindowVerdict:
         found = super().window_verdict(rule, store, window, memory, pointers)
-        return structs.replace(found, is_complete=found.is_complete or memory.closed > window)
+        return structs.replace(found, is_covered=found.is_covered or memory.closed > window)
 
 
 class WaitsForHints(World):

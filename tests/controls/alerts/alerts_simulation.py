@@ -48,7 +48,7 @@ class ComparesWhatIsNotSettled(SimulatedWorld):
     """What speed rows have raised is taken for what a generation calls for."""
 
     @override
-    def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
+    def covered(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
         return frozenset(map(instant, range(WINDOWS)))
 
 
@@ -56,8 +56,8 @@ class ComparesWhatWasNotEvaluated(SimulatedWorld):
     """Days count of which the evaluator has evaluated another generation than that which serves."""
 
     @override
-    def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
-        return folded.settled
+    def covered(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
+        return folded.covered
 
 
 class FoldsEachDayFromRest(SimulatedWorld):

@@ -105,12 +105,12 @@ class Told:
         return [self._verdict(window) for window in windows]
 
     def _verdict(self, window: int) -> WindowVerdict:
-        ruling, is_complete = self.views.get(window, (0, False))
+        ruling, is_covered = self.views.get(window, (0, False))
         is_new = window >= self.edit
         for_ = 1 + self.for_ % 3 if is_new else self.for_
         version = 2 if is_new else 1
         start = start_of(window)
-        return WindowVerdict(start, ruling, version, for_, self.clear_for, is_complete)
+        return WindowVerdict(start, ruling, version, for_, self.clear_for, is_covered)
 
     def line(self, named: Collection[int]) -> ChainDays:
         return ChainDays(self.borders, self.states, named, start_of(self.days * PER_DAY))

@@ -1,4 +1,4 @@
-"""Live equals simulate: what was told of settled windows is what the views that serve call for."""
+"""Live equals simulate: what was told of covered windows is what the views that serve call for."""
 
 from itertools import pairwise
 

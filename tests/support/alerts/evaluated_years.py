@@ -60,7 +60,7 @@ class DrawnWindows:
 
     def __init__(self, start: int, drawn: bytes, family: str, *, is_covered: bool) -> None:
         self.start, self.family, self._drawn = start, family, drawn
-        self.complete = self.settled = bytes([is_covered]) * A_DAY
+        self.covered = self.final = bytes([is_covered]) * A_DAY
         self.cells = [None] * A_DAY
 
     def window_number(self, window: int) -> int:
@@ -285,7 +285,7 @@ def patch_reading(years: EvaluatedYears, patch: pytest.MonkeyPatch) -> None:
             of = known.family, day_of(number_of(known.start))
             evaluated_day = self._now.get(of) or self._memory.evaluated_days.get(of)
             if evaluated_day is not None and evaluated_day.is_settled:
-                known.settled = b"\1" * A_DAY
+                known.final = b"\1" * A_DAY
             return known
 
     async def read(_snapshot: SnapshotReader, _wanted: object) -> None:

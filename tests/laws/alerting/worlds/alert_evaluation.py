@@ -177,14 +177,14 @@ class EvaluatedShop(Shop):
     ) -> WindowVerdict:
         """The verdict on one window."""
         served = self.served(store, window, pointers)
-        is_complete = served is not None and served.is_complete
+        is_covered = served is not None and served.is_covered
         is_closed = memory.closed > window
         row = served.row if served is not None and served.row.events else None
         value = None if row is None else row.events if rule is SILENT else row.amount
         facts = WindowFacts(
-            phase="covered" if is_complete else "closed" if is_closed else "open",
+            phase="covered" if is_covered else "closed" if is_closed else "open",
             value=value,
-            is_known=is_complete or not self.is_old_epoch(window, pointers),
+            is_known=is_covered or not self.is_old_epoch(window, pointers),
         )
         number_of = version(rule.rule_id, memory.edit, window)
         return WindowVerdict(
@@ -192,5 +192,5 @@ class EvaluatedShop(Shop):
             verdict=evaluate_window(rule, facts),
             version=number_of,
             for_=number_of,
-            is_complete=is_complete,
+            is_covered=is_covered,
         )

@@ -49,8 +49,8 @@ class SimulatedWorld(World):
     def span_of(self, folded: FoldedDays, memory: Memory) -> ComparisonSpan:
         """All that was folded."""
         is_cut = number(folded.until) <= min(memory.closed, WINDOWS - 1)
-        settled = self.settled(folded, memory)
-        return ComparisonSpan(folded.start, folded.until, folded.episodes, settled, is_cut)
+        covered = self.covered(folded, memory)
+        return ComparisonSpan(folded.start, folded.until, folded.episodes, covered, is_cut)
 
     def folded(self, rule: Rule, store: int, memory: Memory, day: int) -> FoldedDays:
         """All windows up to the end of a day that have begun, from rest on."""
@@ -67,13 +67,13 @@ class SimulatedWorld(World):
         """The verdicts on a day as it is served now."""
         return self.window_verdicts(rule, store, memory, self.pointers, day)
 
-    def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
+    def covered(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
         """Those windows of which the generation that serves has been evaluated, with all notices of
         what it changed."""
         coming = {window // DAY for _, window in (*self.hints, *self.owed)}
         return frozenset(
             one
-            for one in folded.settled
+            for one in folded.covered
             if memory.evaluated.get(number(one) // DAY, 0)
             == self.pointers.get(number(one) // DAY, UNPUBLISHED).token
             and number(one) // DAY not in coming

@@ -118,7 +118,7 @@ def test_verdicts_on_generated_days_are_those_of_before() -> None:
     evaluation = StoreEvaluation(generated_world(Random(47)), f"{DAYS[-1]}T20:10")
 
     said = [
-        (window.verdict.verdict, window.verdict.is_complete)
+        (window.verdict.verdict, window.verdict.is_covered)
         for rule in RULES
         for day in DAYS
         for window in evaluation.of_day(rule, f"{day}T12:00")
