@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from alerting.alert.ids import Chain, alert_id
-from alerting.alert.published import PublishedAlert
+from alerting.alert.published import PublishedAlert, window_order
 from tally.alerts.message import AlertState, Edge
 from tally.time.windows import WINDOW_MILLIS
 
@@ -113,7 +113,7 @@ def group_settled(alerts: Iterable[PublishedAlert]) -> list[list[PublishedAlert]
     end.
     """
     groups: dict[str, list[PublishedAlert]] = {}
-    for alert in sorted(alerts, key=_sort_key):
+    for alert in sorted(alerts, key=window_order):
         groups.setdefault(alert.of or alert.alert_id, []).append(alert)
     return [group for raised, group in groups.items() if _is_settled(raised, group)]
 
@@ -138,10 +138,6 @@ def _pack_alert(alert: PublishedAlert, names: dict[str, _AlertName]) -> SettledA
         late=alert.late,
         supersedes=alert.supersedes is not None,
     )
-
-
-def _sort_key(alert: PublishedAlert) -> tuple[int, int, str]:
-    return alert.window, alert.occurrence, alert.alert_id
 
 
 def _alert_name(alert: PublishedAlert) -> _AlertName:

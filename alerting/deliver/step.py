@@ -108,7 +108,7 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
     def restore(self, state: Iterable[Input]) -> None:
         """Rebuild the engines from their records, and apply early what exists by now.
 
-        Raises Refused for a record that is not the dispatcher's own.
+        Raises UnrecoverableError for a record that is not the dispatcher's own.
         """
         super().restore(state)
         self._early_ticks, self._ended_controls = {}, {}

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field, structs
 
 from alerting.alert.ids import Chain, alert_id
-from alerting.alert.published import PublishedAlert
+from alerting.alert.published import PublishedAlert, window_order
 from alerting.episodes.affected_days import FoldedDays
 from alerting.episodes.fold import Episode
 from tally.alerts.message import Edge, Reason
@@ -46,7 +46,7 @@ def match_alerts(raises: Iterable[PublishedAlert], episodes: Sequence[Episode]) 
     If several raises lie in one episode, the earliest is matched. Episodes do not overlap, so each
     alert lies in at most one of them, and the order of either argument makes no difference.
     """
-    left = sorted(raises, key=lambda alert: (alert.window, alert.occurrence, alert.alert_id))
+    left = sorted(raises, key=window_order)
     pairs: list[tuple[Episode, PublishedAlert | None]] = []
     merged: list[PublishedAlert] = []
     for episode in sorted(episodes, key=lambda span: span.start):
@@ -94,11 +94,7 @@ def diff_alerts(
 
     Where a rule is retired, or leaves the store, its verdict is ENDS, which ends the episode.
     """
-    return _AlertDiff(chain, days, sorted(published, key=_sort_key), basis).compute()
-
-
-def _sort_key(alert: PublishedAlert) -> tuple[int, int, str]:
-    return alert.window, alert.occurrence, alert.alert_id
+    return _AlertDiff(chain, days, sorted(published, key=window_order), basis).compute()
 
 
 class _AlertDiff:

@@ -128,7 +128,7 @@ class AlertQueryService:
 
     @classmethod
     def from_settings(cls, settings: Settings, views: ViewReader) -> "AlertQueryService":
-        """Build the inquiry from the settings."""
+        """Build the service from the settings."""
         return cls(views, timedelta(seconds=settings.batch_overdue_seconds))
 
     def to_listed(self, alert: Alert, is_open: bool) -> ListedAlert:

@@ -281,5 +281,5 @@ def version_at(chain: Sequence[RuleVersion], window_start: int) -> RuleVersion |
 
 
 def with_cosmetics(rule: Rule, other: Rule) -> Rule:
-    """The rule with the COSMETIC fields of the other one."""
+    """The rule with the COSMETIC_FIELDS of the other one."""
     return replace(rule, **{name: getattr(other, name) for name in COSMETIC_FIELDS})

@@ -154,7 +154,7 @@ def effective_from(arrived_ms: int) -> int:
 
 
 def meaning_fields(rule: Rule) -> dict[str, Any]:
-    """The fields that make a version, by their names in a file: all but those of COSMETIC.
+    """The fields that make a version, by their names in a file: all but COSMETIC_FIELDS.
 
     Rules with the same meaning have equal results: an order that decides nothing is removed, and a
     `clear` that is the condition's negation counts as the default.

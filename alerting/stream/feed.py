@@ -181,7 +181,7 @@ class TopicFeed:
 
 
 def read_batch(settings: Settings, topic: str, place: StreamPosition) -> StreamBatch:
-    """The records in Kafka behind a place, at most MAX_AT_ONCE. Raises StackError."""
+    """The records in Kafka behind a place, at most MAX_RECORDS. Raises StackError."""
     now = read_topic_state(settings, topic)
     going_on = clamp_position(place, now.topic_id, now.bounds)
     if going_on != place:

@@ -45,7 +45,7 @@ class StockEvent(NamedTuple):
 class StoredEvent(Struct, frozen=True, kw_only=True):
     """The stored first copy of an event; `at`: its arrival, milliseconds since 1970 (UTC).
 
-    `effects`: the moves that a void or a later version of it reverses.
+    `moves`: what a void or a later version of it reverses.
     """
 
     offset: int

@@ -104,7 +104,7 @@ class StockMovements(Step):
         ]
 
     def restore(self, state: Iterable[Input]) -> None:
-        """Rebuild the seen events from their records. Raises Refused for a foreign record."""
+        """Rebuild the seen events from their records. Raises UnrecoverableError for others."""
         newest = newest_values(state, lambda record: parse_state(record, _DECODER.decode))
         self._events, self._now = {}, defaultdict(int)
         # Events are forgotten in the order in which they were stored.

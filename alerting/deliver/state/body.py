@@ -1,7 +1,8 @@
 """Bodies and keys of messages, built once from stored records.
 
 A body does not contain the time of sending, so every attempt has the same bytes. Its form is that
-of the Standard Webhooks specification: `type`, `timestamp` of the reported event, `data`.
+of the Standard Webhooks specification: `type`, `timestamp`, `data`. The `timestamp` of an alert is
+that of the alert's first message, also when a later state or a retraction is sent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -154,7 +154,7 @@ class DeliveryRules:
         self, earlier: Sequence[DeliveryDecision], held: DeliveryReason
     ) -> DeliveryVerdict:
         """The verdict on a further state: the alert's earlier verdict, despite current holds."""
-        # `hold_reason` is ignored, because a silenced retraction would leave a false alert behind.
+        # `held` is ignored, because a silenced retraction would leave a false alert behind.
         return combine_verdicts(earlier) or "suppressed"
 
 

@@ -128,7 +128,7 @@ def candidate_stores(rule: VersionedRule, stores: FamilyStores) -> set[str]:
 def find_closed_spans(
     rule: VersionedRule, before: Tick, now: Tick
 ) -> Iterator[tuple[tuple[str, ...], WindowSpan]]:
-    """The families of each version, and the windows that `tick` closes and `last_tick` does not."""
+    """The families of each version, and the windows that `now` closes and `before` does not."""
     for families, delay in rule.delays:
         first, end = (last_closed_end(tick, families, delay) for tick in (before, now))
         yield families, WindowSpan(first, max(first, end))

@@ -110,7 +110,7 @@ def utc_span(day: date) -> WindowSpan:
 
 
 def windows_in_schedule(rule: Rule, days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
-    """The starts of the windows that the rule looks at: those that start inside its `intersect`."""
+    """The starts of the windows that the rule looks at: those that start inside its `within`."""
     if rule.within == "always":
         return frozenset(among.windows)
     dates = _dates(days, among)

@@ -13,7 +13,7 @@ from tally.algebra.shelf import WindowStock
 class ShelfStep(NamedTuple):
     """The levels of an article in the window with that number, from 0 on.
 
-    Until the article's next step its last level stands: Reached(level, level).
+    Until the article's next step its last level stands: WindowStock(level, level).
     """
 
     window: int

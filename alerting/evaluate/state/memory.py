@@ -10,7 +10,7 @@ Each thing has a record of its own, by its key:
     s|family|store                   from when on a store without records is silent
     c                                the last tick that was evaluated
 
-Changes must be stored or forgotten as a whole: drained() returns each of them once.
+Changes must be stored or forgotten as a whole: drain() returns each of them once.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -148,7 +148,7 @@ class PartitionMemory:
     def load(self, record: Input) -> None:
         """Load one record of the topic, in order of offset: the last record of a key counts.
 
-        Raises Refused when a record cannot be read: without it, alerts would be published twice.
+        Raises UnrecoverableError for an unreadable record: without it, alerts would be sent twice.
         """
         try:
             kind, *parts = (record.key or b"").decode().split(SEPARATOR)
