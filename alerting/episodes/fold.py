@@ -231,8 +231,8 @@ def _end_of_run(verdict_range: VerdictRange, place: int, kind: bytes, lacking: i
     None where the run breaks. `lacking`: the number of windows that the run still needs.
     """
     # At least one more window is needed, even if a new version needs a shorter run than before.
-    wanted = min(max(1, lacking), len(verdict_range.verdicts) - place)
-    return place + wanted if verdict_range.verdicts.startswith(kind * wanted, place) else None
+    length = min(max(1, lacking), len(verdict_range.verdicts) - place)
+    return place + length if verdict_range.verdicts.startswith(kind * length, place) else None
 
 
 def _count_at_end(verdict_range: VerdictRange, place: int, kind: bytes) -> int:

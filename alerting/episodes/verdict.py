@@ -73,15 +73,15 @@ def evaluate_window(rule: Rule, facts: WindowFacts) -> Verdict:
     With conditions in `and` the rule raises where all hold, and clears where one does not (or by
     `clear`). The verdict is 0 where one is not known and none is false, or below `minimum`.
     """
-    own = _evaluate_condition(rule, facts)
+    verdict = _evaluate_condition(rule, facts)
     # Below the minimum only silence counts.
-    if not rule.and_ or facts.is_exempt or (own == 0 and not facts.meets_minimum):
-        return own
+    if not rule.and_ or facts.is_exempt or (verdict == 0 and not facts.meets_minimum):
+        return verdict
     pairs = zip(rule.and_, facts.further, strict=True)
     results = [_matches_further(rule, condition, further, facts) for condition, further in pairs]
     if False in results:
         return 0 if facts.phase == "open" else -1
-    return 0 if own == 1 and None in results else own
+    return 0 if verdict == 1 and None in results else verdict
 
 
 def _evaluate_condition(rule: Rule, facts: WindowFacts) -> Verdict:

@@ -1,6 +1,6 @@
 """Whether rules can be evaluated, store by store, and how many cannot; the gauge of the latter.
 
-The count is made anew every few minutes in the background.
+The count is repeated every few minutes in the background.
 """
 
 import asyncio

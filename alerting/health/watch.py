@@ -149,13 +149,13 @@ class _WatchConnections:
 
     def _evaluation_times(self) -> dict[int, int]:
         """For each partition the time of the last evaluated tick, ms since 1970 (UTC)."""
-        lanes = [(TICKS, number) for number in self._tails[TICKS].until]
+        partitions = [(TICKS, number) for number in self._tails[TICKS].until]
         found: dict[int, int] = {}
-        for position in read_committed_positions(self._group, lanes, _REQUEST_SECONDS):
-            bookmark = PositionMetadata.read(position.metadata)
+        for position in read_committed_positions(self._group, partitions, _REQUEST_SECONDS):
+            metadata = PositionMetadata.read(position.metadata)
             # In a topic that was re-created since, nothing has been evaluated yet.
-            if bookmark and bookmark.last and bookmark.topic_id == self._ids[TICKS]:
-                found[position.partition] = bookmark.last.timestamp_ms
+            if metadata and metadata.last and metadata.topic_id == self._ids[TICKS]:
+                found[position.partition] = metadata.last.timestamp_ms
         return found
 
 

@@ -167,8 +167,8 @@ class AlertQueryService:
     async def read_open(self, question: AlertSearch) -> list[ListedAlert]:
         """All open alerts that match the question, newest first."""
         found = await self.views.alerts.read_open(question.store_ids)
-        wanted = sorted(filter(question.matches, found), key=newest_first)
-        return [self.to_listed(alert, True) for alert in wanted]
+        matching = sorted(filter(question.matches, found), key=newest_first)
+        return [self.to_listed(alert, True) for alert in matching]
 
     async def _read_raises(
         self, question: AlertSearch, span: TimeRange, after: AlertPosition | None, limit: int
@@ -180,13 +180,13 @@ class AlertQueryService:
         day = min(span.end - _MILLI, _cursor_instant(after) if after else span.end).date()
         while day >= span.start.date() and days_left and len(found) <= limit:
             alerts = await self.views.alerts.read_raised(question.store_ids, day)
-            wanted = (
+            matching = (
                 alert
                 for alert in alerts
                 if question.matches(alert) and _is_after_cursor(alert, after)
             )
             # The days are read newest first, so that all alerts together are in order.
-            found += sorted(wanted, key=newest_first)
+            found += sorted(matching, key=newest_first)
             day, days_left = day - _DAY, days_left - 1
         # An alert beyond the limit was read, so there is a next page.
         if len(found) > limit:

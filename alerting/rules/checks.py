@@ -164,8 +164,8 @@ def _check_condition(rule: Rule) -> Iterator[str]:
         yield f"condition: a {rule.kind} rule needs one: {FIELD_HELP['condition'].allowed}"
         return
     if (rule.kind == "baseline") != isinstance(condition, AgainstBaseline):
-        wanted = "kind: baseline" if rule.kind != "baseline" else "a `baseline` in `condition`"
-        yield f"condition: a {rule.kind} rule has no such condition; write {wanted}"
+        advice = "kind: baseline" if rule.kind != "baseline" else "a `baseline` in `condition`"
+        yield f"condition: a {rule.kind} rule has no such condition; write {advice}"
     if isinstance(condition, AgainstBaseline) and _has_too_few_samples(condition):
         yield (
             "condition: four values say nothing of deviations; write `change`, or"

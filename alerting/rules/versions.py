@@ -197,11 +197,11 @@ def build_history(entries: Iterable[RuleEntry]) -> RuleHistory:
             history = histories.setdefault(entry.stored.rule.rule_id, _ChangeHistory())
             history.add(entry.stored, entry.arrived_ms)
     chains = {rule_id: history.to_versions() for rule_id, history in histories.items()}
-    held: dict[str, StoredRule] = {}
+    effective: dict[str, StoredRule] = {}
     for history in histories.values():
-        held |= history.effective_changes()
+        effective |= history.effective_changes()
     written = {rule_id: chain for rule_id, chain in chains.items() if chain}
-    return RuleHistory(written, held, tuple(unread))
+    return RuleHistory(written, effective, tuple(unread))
 
 
 def change_number(newest: RuleVersion | None) -> RuleChangeNumber:

@@ -103,9 +103,9 @@ class SimulationService:
 
 def _replace_rule(chains: RuleVersions, rule: Rule) -> RuleVersions:
     """The rules with this one in the place of all its versions."""
-    own = chains.get(rule.rule_id, ())
+    versions = chains.get(rule.rule_id, ())
     # It gets a number of its own, because no alert was sent under this version.
-    number = own[-1].version + 1 if own else 1
+    number = versions[-1].version + 1 if versions else 1
     return {
         **chains,
         rule.rule_id: (RuleVersion(rule=rule, version=number, effective_from=_ALWAYS),),

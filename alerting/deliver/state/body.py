@@ -59,11 +59,11 @@ def split_alerts(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
     size = 0
     for alert in alerts:
         # The comma after the alert counts too.
-        own = len(_ENCODER.encode(alert_fields(alert))) + 1
-        if part and size + own > MAX_BYTES - 500:
+        alert_size = len(_ENCODER.encode(alert_fields(alert))) + 1
+        if part and size + alert_size > MAX_BYTES - 500:
             yield part
             part, size = [], 0
-        part, size = [*part, alert], size + own
+        part, size = [*part, alert], size + alert_size
     if part:
         yield part
 

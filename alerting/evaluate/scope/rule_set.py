@@ -153,9 +153,9 @@ class VersionedRule:
             metrics = self.metrics(version.version) if version else None
             if version is not None and metrics is not None:
                 condition = version.rule.condition
-                usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
+                baseline = condition.baseline if isinstance(condition, AgainstBaseline) else None
                 names = (metric.entry.id for metric in metrics.all)
-                yield (usual, *names), VersionReading(version, metrics)
+                yield (baseline, *names), VersionReading(version, metrics)
 
     def unless_in(self, span: WindowSpan) -> frozenset[str]:
         """Ids of the rules that the versions evaluating the span wait for."""

@@ -133,7 +133,9 @@ class BaselineSnapshotReader(SnapshotReader):
             days.append(EarlierDay(windows, is_complete, has_events))
         found = compute_baselines(requested.request.baseline, requested.windows(), days)
         number = self._snapshot.number
-        return {start: structs.replace(usual, snapshot=number) for start, usual in found.items()}
+        return {
+            start: structs.replace(baseline, snapshot=number) for start, baseline in found.items()
+        }
 
 
 class BaselineCache:
@@ -152,11 +154,13 @@ class BaselineCache:
         self._cache: OrderedDict[BaselineRequest, BaselineWindows] = OrderedDict()
 
     async def read(
-        self, wanted: Sequence[BaselineRequest]
+        self, requests: Sequence[BaselineRequest]
     ) -> dict[BaselineRequest, BaselineWindows]:
         """The usual values by day and window; none on a day that no snapshot serves."""
-        found = {day: self._cache[day] for day in wanted if day in self._cache}
-        for chunk in chunks([missing for missing in wanted if missing not in found], _DAYS_AT_ONCE):
+        found = {day: self._cache[day] for day in requests if day in self._cache}
+        for chunk in chunks(
+            [missing for missing in requests if missing not in found], _DAYS_AT_ONCE
+        ):
             found |= await self._read(chunk)
         for used in found.keys() & self._cache.keys():
             self._cache.move_to_end(used)
@@ -167,14 +171,14 @@ class BaselineCache:
         return found
 
     async def _read(
-        self, wanted: Sequence[BaselineRequest]
+        self, requests: Sequence[BaselineRequest]
     ) -> dict[BaselineRequest, BaselineWindows]:
-        found: dict[BaselineRequest, BaselineWindows] = {key: {} for key in wanted}
+        found: dict[BaselineRequest, BaselineWindows] = {key: {} for key in requests}
         served: dict[int, list[_RequestedDay]] = defaultdict(list)
         snapshots: dict[int, BaselineSnapshot] = {}
         all_requested = [
-            _RequestedDay(usual, StoreCalendarDays(self._registry.store(usual.store_id)))
-            for usual in wanted
+            _RequestedDay(request, StoreCalendarDays(self._registry.store(request.store_id)))
+            for request in requests
         ]
         # A day without a snapshot is queried again next time, because the first may come soon.
         dates = {

@@ -77,21 +77,21 @@ def eligible_ends(
     grain: RuleGrain,
     spans: Sequence[WindowSpan],
     watched: Collection[int],
-    held: Collection[int],
+    inhibited: Collection[int],
 ) -> frozenset[int]:
     """The starts of the windows that end an hour or a day which the rule looks at.
 
-    In:  `spans`: hours, or one day; `watched`: the windows inside `within`; `held`: the windows
-         in episodes of the rules in `unless`; starts in milliseconds since 1970 (UTC).
+    In:  `spans`: hours, or one day; `watched`: the windows inside `within`; `inhibited`: the
+         windows in episodes of the rules in `unless`; starts in milliseconds since 1970 (UTC).
     Out: the ends of hours that lie wholly inside, and of a day with any window inside; spans that
          overlap an episode are left out.
     """
-    wanted = any if grain == "day" else all
+    quantifier = any if grain == "day" else all
     return frozenset(
         span.windows[-1]
         for span in spans
-        if wanted(window in watched for window in span.windows)
-        and not any(window in held for window in span.windows)
+        if quantifier(window in watched for window in span.windows)
+        and not any(window in inhibited for window in span.windows)
     )
 
 
@@ -149,21 +149,21 @@ class _RunningTotal:
     @property
     def cells(self) -> WindowCells:
         """The merged parts of all windows."""
-        own = 1 + len(self._metrics.minimum)
-        metric, *minimum = self._cells[:own]
-        further = self._cells[own:]
+        own_count = 1 + len(self._metrics.minimum)
+        metric, *minimum = self._cells[:own_count]
+        further = self._cells[own_count:]
         return WindowCells(metric, (*minimum,), None, further, tuple(self._parts))
 
     def facts(self) -> WindowFacts:
         """The facts of the total; one unknown window makes the total unknown."""
         phases = {window.phase for window in self._each}
-        cells, own = self.cells, 1 + len(self._metrics.minimum)
+        cells, own_count = self.cells, 1 + len(self._metrics.minimum)
         value = cell_value(self._rule, self._metrics.metric, cells.metric.cell)
         last = self._each[-1]
         return structs.replace(
             last,
             phase="open" if "open" in phases else max(phases, key=("covered", "closed").index),
-            value=None if self._is_unknown(self._gaps[:own]) else value,
+            value=None if self._is_unknown(self._gaps[:own_count]) else value,
             is_known=all(window.is_known for window in self._each),
             meets_minimum=meets_minimum(self._metrics, cells),
             is_exempt=any(window.is_exempt for window in self._each),

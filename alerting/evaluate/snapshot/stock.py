@@ -59,7 +59,7 @@ class _SalesSince(NamedTuple):
 
 
 class StockDayReader:
-    """Reads stocks by the generations of one moment.
+    """Reads stocks by the generations of one snapshot.
 
     Raises ViewsUnreachable when a read fails.
     """

@@ -250,8 +250,7 @@ def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
     )
     required: Sequence[int] = [least for _, least in metrics.minimum]
     return all(
-        value is not None and value >= wanted
-        for value, wanted in zip(values, required, strict=True)
+        value is not None and value >= least for value, least in zip(values, required, strict=True)
     )
 
 

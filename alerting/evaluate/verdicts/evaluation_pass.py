@@ -216,8 +216,8 @@ class EvaluationPass:
         days = self._snapshot.days(store_id)
         return has_opening_hours(days, days.date(self._memory.tick.at))
 
-    def _read_now(self, wanted: Sequence[ReadRequest]) -> None:
-        if missing := self._snapshot.missing(wanted):
+    def _read_now(self, requests: Sequence[ReadRequest]) -> None:
+        if missing := self._snapshot.missing(requests):
             self._run(self._snapshot.read(missing))
 
     def _mark_evaluated(self, chosen: Mapping[str, ChangedDays], unfinished: Sequence[str]) -> None:
@@ -254,13 +254,13 @@ def _collect_days(chosen: Mapping[str, ChangedDays]) -> dict[FamilyDay, Evaluate
 
 def _group_stores(
     named: Iterable[tuple[str, RuleDays]],
-    wanted: Callable[[str, RuleDays], Iterable[ReadRequest]],
+    list_requests: Callable[[str, RuleDays], Iterable[ReadRequest]],
 ) -> Iterator[_StoreGroup]:
     """The stores in order, in groups of as many as memory has room for, at least one store each."""
     group = _StoreGroup([], {})
     for store in named:
         group.stores.append(store)
-        group.requests.update(dict.fromkeys(wanted(*store)))
+        group.requests.update(dict.fromkeys(list_requests(*store)))
         # Collected for the whole group, so that reads are concurrent and not one for each fold.
         if len(group.requests) >= _MAX_READINGS:
             yield group

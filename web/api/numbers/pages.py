@@ -128,7 +128,7 @@ class Pages:
         whole = with_rows_per_slot(whole, by, values, query.limit)
         # Cut before any row is read, so that a page only reads the windows of its own stretches.
         page, end = cut_page(whole, place, query.limit)
-        seen = place.generations if place else None
+        known_generations = place.generations if place else None
         # An answer of a single page does not need the generations of other days.
         pages = (
             (
@@ -139,7 +139,7 @@ class Pages:
             else None
         )
         answer, generations = await self.query_engine.answer(
-            Query(metric, page, by, as_of, values, pages, seen, query.limit)
+            Query(metric, page, by, as_of, values, pages, known_generations, query.limit)
         )
         # Decided by the query: `all` is answered as a series even if there is only one store today.
         is_single = named is not None and len(named) == 1
@@ -178,7 +178,7 @@ class Pages:
 
 
 def cut_page(
-    asked: Sequence[StoreSlots], place: MetricCursor | None, limit: int
+    stores: Sequence[StoreSlots], place: MetricCursor | None, limit: int
 ) -> tuple[list[StoreSlots], PageEnd | None]:
     """The stretches after the place, of all stores in order, that make at most `limit` rows.
 
@@ -187,8 +187,8 @@ def cut_page(
     """
     page: list[StoreSlots] = []
     room, windows = limit, MAX_WINDOWS
-    number, first = _find_start(asked, place)
-    for store in asked[number:]:
+    number, first = _find_start(stores, place)
+    for store in stores[number:]:
         # The page takes at least one stretch, no matter how many rows it has; with an empty page
         # a client would make no progress.
         taken = store.slots[first : first + max(room // store.rows_per_slot, 0 if page else 1)]
@@ -208,7 +208,7 @@ def cut_page(
     return page, None
 
 
-def _find_start(asked: Sequence[StoreSlots], place: MetricCursor | None) -> tuple[int, int]:
+def _find_start(stores: Sequence[StoreSlots], place: MetricCursor | None) -> tuple[int, int]:
     """The numbers of the store and of its stretch at which the page begins.
 
     The place is that of the last stretch before the page, so a store that has appeared since then
@@ -218,7 +218,7 @@ def _find_start(asked: Sequence[StoreSlots], place: MetricCursor | None) -> tupl
         return 0, 0
     # Found by name and instant instead of a count of rows: with a count, a store that appeared
     # between two pages made rows of other stores appear twice (seen).
-    for number, store in enumerate(asked):
+    for number, store in enumerate(stores):
         if store.store_id == place.store:
             before = bisect_left(store.slots, place.instant, key=lambda slot: slot.end)
             if before < len(store.slots) and store.slots[before].end == place.instant:

@@ -82,10 +82,10 @@ class RuleFigureSource:
         published = await self.alert_queries.read_windows(
             store.store_id, TimeRange(start, end), now, days_late=None
         )
-        own = [alert for alert in published if alert.rule_id == rule_id]
-        own.sort(key=lambda alert: (alert.window.start, alert.edge, alert.occurrence))
+        rule_alerts = [alert for alert in published if alert.rule_id == rule_id]
+        rule_alerts.sort(key=lambda alert: (alert.window.start, alert.edge, alert.occurrence))
         simulated = page.stores[0] if page.stores else None
-        return RuleFigure(span, simulated, tuple(own))
+        return RuleFigure(span, simulated, tuple(rule_alerts))
 
 
 # One number for each window on the axis; None where there is no number.

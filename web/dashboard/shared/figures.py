@@ -167,8 +167,8 @@ def _is_complete(cell: cells.Cell) -> bool:
 
 def main_currency(found: Sequence[cells.Cell], default: str) -> str:
     """The store's own currency if it occurs or none does, else the first in alphabetical order."""
-    seen = _currencies(found)
-    return default if default in seen or not seen else min(seen)
+    currencies = _currencies(found)
+    return default if default in currencies or not currencies else min(currencies)
 
 
 def _currencies(found: Sequence[cells.Cell]) -> set[str]:
