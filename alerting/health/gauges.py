@@ -78,9 +78,9 @@ def build_fact_gauges(facts: AlertFacts, now: int) -> list[AlertGauge]:
     return [AlertGauge(name, _DESCRIPTIONS[name], samples) for name, samples in gauges.items()]
 
 
-def build_alert_gauges(still: Iterable[ListedAlert]) -> list[AlertGauge]:
+def build_alert_gauges(open_alerts: Iterable[ListedAlert]) -> list[AlertGauge]:
     """The gauges that count the open alerts."""
-    alerts = [*still]
+    alerts = [*open_alerts]
     states = Counter(alert.state for alert in alerts)
     # A retracted alert is not open.
     standing = (state for state in STATE_RANKS if state != "retracted")

@@ -157,8 +157,8 @@ class AlertQueryService:
         # Only the stores of this page are read: the state of other alerts is not needed.
         raised, end = await self._read_raises(question, question.span, after, limit)
         stores = sorted({alert.store_id for alert in raised if alert.edge == "raise"})
-        still = await self.views.alerts.read_open(stores) if stores else []
-        is_open = {alert.alert_id for alert in still}
+        open_alerts = await self.views.alerts.read_open(stores) if stores else []
+        is_open = {alert.alert_id for alert in open_alerts}
         found = (self.to_listed(alert, alert.alert_id in is_open) for alert in raised)
         # The next page also starts behind the alerts that are filtered out here.
         shown = [alert for alert in found if question.is_open is None or not alert.open]
@@ -213,8 +213,8 @@ class AlertQueryService:
             raised = (self.views.alerts.read_raised([store_id], day) for day in chunk)
             found += [alert for alerts in await asyncio.gather(*raised) for alert in alerts]
         of_span = [alert for alert in found if span.start <= window_start(alert) < span.end]
-        still = await self.views.alerts.read_open([store_id]) if of_span else []
-        is_open = {alert.alert_id for alert in still}
+        open_alerts = await self.views.alerts.read_open([store_id]) if of_span else []
+        is_open = {alert.alert_id for alert in open_alerts}
         shown = sorted(of_span, key=newest_first)
         return [to_listed(alert, alert.alert_id in is_open) for alert in shown]
 

@@ -172,10 +172,10 @@ def _movements(
 
     The reversed ones are dated to when the replaced version was closed.
     """
-    closed_at, taken = replaced
+    closed_at, reversed_moves = replaced
     # A line that is reversed and moved again in one event needs two ids.
     mark = "-" if brought else ""
-    entries = [(mark, move, closed_at) for move in taken]
+    entries = [(mark, move, closed_at) for move in reversed_moves]
     entries += [("", move, event.happened_at) for move in brought]
     return [
         StockMovement(

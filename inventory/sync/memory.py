@@ -52,19 +52,19 @@ class CallMemory(OutboundMemory[StockCall]):
         # By lane, when a call ended of which an attempt may still be in flight.
         self._doubt_instants: dict[str, int] = {}
 
-    def remember(self, kept: StoredCall) -> None:
+    def remember(self, record: StoredCall) -> None:
         """Store a record in place of the previous one of its key."""
-        match kept:
+        match record:
             case StockCall():
-                self._remember_call(kept)
+                self._remember_call(record)
             case LaneLevel():
-                self._bases[kept.lane] = kept
-                self._count_instants[kept.lane] = kept.counted_at
-                self._article(kept.lane).reset_to(kept.at, kept.level_milli)
+                self._bases[record.lane] = record
+                self._count_instants[record.lane] = record.counted_at
+                self._article(record.lane).reset_to(record.at, record.level_milli)
             case ReconciledDay():
-                self.reconciled = kept
+                self.reconciled = record
             case TickTime():
-                self.time = kept
+                self.time = record
 
     def level(self, lane: str) -> int | None:
         """The level of the lane's article, in thousandths; None before the first count."""

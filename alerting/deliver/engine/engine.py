@@ -73,16 +73,16 @@ class DeliveryEngine(
         changed = self._initial_time(alert)
         # A channel with the raise also gets its end, even if its routing has changed since.
         episode = (alert.alert_id, alert.of) if alert.of else (alert.alert_id,)
-        decided = [
+        decided_channels = [
             channel for alert_id in episode for channel in self.memory.channels_for(alert_id)
         ]
-        wanting = [
+        matching_channels = [
             target.channel_id
             for target in self.memory.channels.values()
             if matches_channel(alert, target, named)
         ]
         # The order is fixed, so that two runs write the same records after any restore.
-        for channel in sorted({*decided, *wanting}):
+        for channel in sorted({*decided_channels, *matching_channels}):
             changed += self._decide_on_channel(channel, alert)
         return changed
 

@@ -72,9 +72,9 @@ class RuleFigureSource:
         span = WindowSpan(to_millis(start), to_millis(end))
         # Only one store is simulated, because all stores of a rule would take minutes.
         stores = frozenset([store.store_id])
-        wish = SimulationRequest(rule_id, span, stores, draft, with_values=True)
+        request = SimulationRequest(rule_id, span, stores, draft, with_values=True)
         try:
-            page = await self.simulate_page(wish)
+            page = await self.simulate_page(request)
         except BadQuery:
             # A rule of a kind that is not evaluated yet still has its versions shown.
             return RuleFigure(span, None, ())
