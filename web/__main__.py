@@ -35,11 +35,11 @@ def run() -> None:
     catalogue.entries()
     views, feed, watch = ViewReader(settings), TopicFeed(settings), AlertWatch(settings)
     try:
-        # The API and the pages share one desk, so the topics it has read are held in memory once.
-        desk = SimulationService.from_settings(settings, views)
-        app = create_app(settings, views, feed, desk, AlertBrokers(watch))
+        # Shared by the API and the pages, so the topics that it has read are in memory once.
+        simulations = SimulationService.from_settings(settings, views)
+        app = create_app(settings, views, feed, simulations, AlertBrokers(watch))
         # The pages are mounted after the API routes because they take every remaining path.
-        page.mount(app, settings, views, page.LiveSources(feed, desk, fact_source=watch))
+        page.mount(app, settings, views, page.LiveSources(feed, simulations, fact_source=watch))
         serve(
             app,
             ServerOptions(

@@ -1,1 +1,1 @@
-"""An alert: its id, its current state, and where it is settled."""
+"""An alert: its id, its current state, and the records that store it."""

@@ -38,13 +38,13 @@ def current_states(messages: Iterable[Alert]) -> dict[str, Alert]:
 
 
 def is_overdue(alert: Alert, now: datetime, after: timedelta) -> bool:
-    """Whether no generation has settled the alert within `after` of its first message.
+    """Whether the alert is still provisional `after` so long since its first message.
 
     `now` in UTC; `alert` is its last message. Raises BadInstant for one without an instant.
     """
-    # Time alone settles nothing: an overdue alert stays provisional.
-    is_settled = alert.state != "provisional"
-    return not is_settled and parse_instant(alert.raised_at, "raised_at") + after < now
+    # Time alone decides nothing: an overdue alert stays provisional.
+    is_provisional = alert.state == "provisional"
+    return is_provisional and parse_instant(alert.raised_at, "raised_at") + after < now
 
 
 def open_alert(alert_id: str, messages: Iterable[Alert]) -> Alert | None:
@@ -54,10 +54,10 @@ def open_alert(alert_id: str, messages: Iterable[Alert]) -> Alert | None:
     has no message, or if it is an end itself.
     """
     last = current_states(messages)
-    own = last.get(alert_id)
-    if own is None or own.edge != "raise" or own.state == "retracted":
+    alert = last.get(alert_id)
+    if alert is None or alert.edge != "raise" or alert.state == "retracted":
         return None
-    return None if _find_end(alert_id, last.values()) else own
+    return None if _find_end(alert_id, last.values()) else alert
 
 
 def newest_episode(alert_id: str, messages: Iterable[Alert]) -> EpisodeSpan | None:
@@ -66,14 +66,14 @@ def newest_episode(alert_id: str, messages: Iterable[Alert]) -> EpisodeSpan | No
     The episode of a raise has ended when an end of it stands; a retracted end ended nothing.
     """
     last = current_states(messages)
-    own = last.get(alert_id)
-    if own is None:
+    alert = last.get(alert_id)
+    if alert is None:
         return None
     # An end has the span of its raise, and is the end of no other raise.
-    if own.edge == "clear":
-        return own.episode
+    if alert.edge == "clear":
+        return alert.episode
     end = _find_end(alert_id, last.values())
-    return EpisodeSpan(own.episode.start, end.episode.ended if end else None)
+    return EpisodeSpan(alert.episode.start, end.episode.ended if end else None)
 
 
 def _find_end(alert_id: str, last: Iterable[Alert]) -> Alert | None:

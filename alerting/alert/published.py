@@ -39,3 +39,8 @@ class PublishedAlert(Struct, frozen=True, kw_only=True):
     def is_unretracted(self) -> bool:
         """Whether it has not been retracted."""
         return self.state != "retracted"
+
+
+def window_order(alert: PublishedAlert) -> tuple[int, int, str]:
+    """The sort key of alerts: window start in milliseconds, then occurrence, then alert_id."""
+    return alert.window, alert.occurrence, alert.alert_id

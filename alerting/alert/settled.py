@@ -1,6 +1,8 @@
-"""Packing of settled alerts, which have nothing open any more: many alerts in one record.
+"""Packing of settled alerts: many alerts in one record.
 
-A record is decoded only when a window that it reaches is judged again.
+A raise is settled with its ends when all of them are retracted, or it and its end are confirmed:
+nothing of it is open any more. A record is decoded only when a window that it reaches is evaluated
+again.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -9,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from alerting.alert.ids import Chain, alert_id
-from alerting.alert.published import PublishedAlert
+from alerting.alert.published import PublishedAlert, window_order
 from tally.alerts.message import AlertState, Edge
 from tally.time.windows import WINDOW_MILLIS
 
@@ -111,7 +113,7 @@ def group_settled(alerts: Iterable[PublishedAlert]) -> list[list[PublishedAlert]
     end.
     """
     groups: dict[str, list[PublishedAlert]] = {}
-    for alert in sorted(alerts, key=_sort_key):
+    for alert in sorted(alerts, key=window_order):
         groups.setdefault(alert.of or alert.alert_id, []).append(alert)
     return [group for raised, group in groups.items() if _is_settled(raised, group)]
 
@@ -136,10 +138,6 @@ def _pack_alert(alert: PublishedAlert, names: dict[str, _AlertName]) -> SettledA
         late=alert.late,
         supersedes=alert.supersedes is not None,
     )
-
-
-def _sort_key(alert: PublishedAlert) -> tuple[int, int, str]:
-    return alert.window, alert.occurrence, alert.alert_id
 
 
 def _alert_name(alert: PublishedAlert) -> _AlertName:

@@ -40,7 +40,7 @@ class DispatcherParts(NamedTuple):
     rules: DeliveryRules = DeliveryRules()
 
 
-def main(moments: Failpoints = Failpoints()) -> int:
+def main(failpoints: Failpoints = Failpoints()) -> int:
     """Run the dispatcher and return its exit code.
 
     0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
@@ -50,7 +50,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
         settings = Settings.load()
         with closing(build_dispatcher(settings)) as step:
             run_processor(
-                settings, dispatch_job(step, slot=settings.dispatcher_slot), moments, stopped
+                settings, dispatch_job(step, slot=settings.dispatcher_slot), failpoints, stopped
             )
 
     return run_until_stopped(GROUP, work)

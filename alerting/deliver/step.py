@@ -20,7 +20,7 @@ from tally.alerts.message import decode_alert
 from tally.alerts.tick import NO_TICK, Tick, merge_ticks
 
 ALERTS, CONTROLS, TICKS, DELIVERIES = "alerts", "alert-controls", "ticks", "alert-deliveries"
-# Makes the desk of a partition; the callable returns the memories of all assigned partitions.
+# Makes the engine of a partition; the callable returns the memories of all assigned partitions.
 EngineFactory = Callable[[int, Callable[[], Collection[DeliveryMemory]]], DeliveryEngine]
 
 
@@ -39,7 +39,7 @@ def webhook_calls(caller: OutboundCaller) -> PendingCalls[WebhookMessage, Outbou
 
 
 class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
-    """The deliveries of the assigned partitions; `make_desk` makes the desk of a partition.
+    """The deliveries of the assigned partitions; `make_engine` makes the engine of a partition.
 
     `learn` receives the end offset of the rules. `foreseen`: the controls and the newest ticks that
     exist by now. Records of two topics have no common order: without the foreseen ones, alerts that
@@ -51,7 +51,7 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
     def __init__(
         self,
         calls: OutboundCalls[WebhookMessage, OutboundAnswer],
-        make_desk: EngineFactory,
+        make_engine: EngineFactory,
         prefix: str = "",
         foreseen: Callable[[], Iterable[Input]] = tuple,
         learn: Callable[[int], None] = lambda _until: None,
@@ -63,7 +63,7 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
         # the current time.
         self.topics = tuple(prefix + name for name in (CONTROLS, TICKS, ALERTS))
         self._read_early_records, self._learn = foreseen, learn
-        self._build_engine = make_desk
+        self._build_engine = make_engine
         self._breakers = CircuitBreakers()
         # By partition what was foreseen and not processed yet: the newest tick and ended controls.
         self._early_ticks: dict[int, Tick] = {}
@@ -74,14 +74,14 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
         return [*self._apply_early_tick(record.partition), *super().process(record)]
 
     def _process_value(self, record: Input, value: bytes) -> list[Output]:
-        desk, number = self._engine(record.partition), record.partition
+        engine, number = self._engine(record.partition), record.partition
         controls, ticks, _alerts = self.topics
         if record.topic == ticks:
             return self._advance_time(number, Tick.decode(value))
         if record.topic != controls:
-            return self._outputs(number, desk.process_alert(decode_alert(value)))
+            return self._outputs(number, engine.process_alert(decode_alert(value)))
         control = decode_control(value)
-        outputs = self._outputs(number, desk.apply_control(control))
+        outputs = self._outputs(number, engine.apply_control(control))
         # An order to redeliver is complete with this transaction, so its record is deleted.
         if isinstance(control, Redelivery):
             outputs.append(self._tombstone(number, record.key))
@@ -152,7 +152,7 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
         return self._build_engine(partition, self._memories)
 
     def _memories(self) -> Collection[DeliveryMemory]:
-        return [desk.memory for desk in self._engines.values()]
+        return [engine.memory for engine in self._engines.values()]
 
     def _outputs(self, partition: int, changes: Sequence[DeliveryChange]) -> list[Output]:
         outputs = super()._outputs(partition, changes)

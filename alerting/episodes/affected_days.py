@@ -27,15 +27,15 @@ class FoldedDays(Struct, frozen=True):
     """Consecutive days that were folded together, [start, until) in milliseconds since 1970 (UTC).
 
     `start_state`: the state at their start. `episodes`: those that overlap these days; the last may
-    be open here and have ended later. `settled`: starts of the windows that are served complete,
-    and before which all windows of the same day are served complete too.
+    be open here and have ended later. `covered`: starts of the windows that are covered by a
+    generation, as are all windows before them on the same day, and nothing newer was read instead.
     """
 
     start: int
     until: int
     start_state: FoldState
     episodes: tuple[Episode, ...]
-    settled: frozenset[int]
+    covered: frozenset[int]
 
     @property
     def since(self) -> int:
@@ -45,19 +45,19 @@ class FoldedDays(Struct, frozen=True):
 
 
 class Refolding(Struct, frozen=True):
-    """The stretches of days that were folded again, and the states of each one's days by start."""
+    """The spans of days that were folded again, and the states of each one's days by start."""
 
-    stretches: tuple[FoldedDays, ...]
+    spans: tuple[FoldedDays, ...]
     states: tuple[dict[int, FoldState], ...]
 
 
 class ChainDays(Struct, frozen=True):
-    """The local days of a store on which one chain is judged.
+    """The local days of a store on which one chain is evaluated.
 
-    `boundaries`: starts of all judged days, ascending, followed by the end of the last window that
-    has begun; milliseconds since 1970 (UTC). `states`: the fold's state at the starts of days.
+    `boundaries`: starts of all evaluated days, ascending, followed by the end of the last window
+    that has begun; milliseconds since 1970 (UTC). `states`: the fold's state at the starts of days.
     `changed_days`: starts of the days with a change. `new_from`: start of the first day that had
-    not begun when the chain was last judged.
+    not begun when the chain was last evaluated.
     """
 
     boundaries: Sequence[int]
@@ -96,39 +96,41 @@ class ChainDays(Struct, frozen=True):
         return sorted(numbers)
 
 
-def refold(line: ChainDays, told_since: PublishedSince, judged_of: DayEvaluator) -> Refolding:
+def refold(
+    line: ChainDays, published_since: PublishedSince, evaluate_day: DayEvaluator
+) -> Refolding:
     """The named days folded again, with the days that must be folded with them.
 
-    In:  `told_since`: the chain's alerts; `judged_of`: called once for each day that is folded, and
-         for no other day.
-    Out: stretches of days, ascending, each an argument for diff_alerts().
+    In:  `published_since`: the chain's alerts; `evaluate_day`: called once for each day that is
+         folded, and for no other day.
+    Out: spans of days, ascending, each an argument for diff_alerts().
 
     A fold continues into the next day if it ends in another state than that day began with. It
     begins and stops only at a midnight that separates no alert from the windows that decide it.
     """
-    standing = _UnretractedAlerts(told_since)
-    stretches: list[FoldedDays] = []
+    standing = _UnretractedAlerts(published_since)
+    spans: list[FoldedDays] = []
     states: list[dict[int, FoldState]] = []
     done = 0
     for day in line.days_to_fold:
         if day < done:
             continue
-        # Goes back to a midnight that separates no alert; never into the previous stretch, because
+        # Goes back to a midnight that separates no alert; never into the previous span, because
         # that one has stopped at such a midnight.
         while day > 0 and _separates_alerts(line.boundaries[day], line.start_state(day), standing):
             day -= 1
         growing = _FoldedDaysBuilder(line, day)
-        done = growing.fold_days(standing, judged_of)
-        stretches.append(growing.build(done))
+        done = growing.fold_days(standing, evaluate_day)
+        spans.append(growing.build(done))
         states.append(growing.states)
-    return Refolding(tuple(stretches), tuple(states))
+    return Refolding(tuple(spans), tuple(states))
 
 
 class _UnretractedAlerts:
     """The chain's alerts that were not retracted, read as far back as they were needed."""
 
-    def __init__(self, told_since: PublishedSince) -> None:
-        self._published_since = told_since
+    def __init__(self, published_since: PublishedSince) -> None:
+        self._published_since = published_since
         self._since: int | None = None
         self._known: list[PublishedAlert] = []
 
@@ -143,20 +145,20 @@ class _UnretractedAlerts:
 
 
 class _FoldedDaysBuilder:
-    """A stretch of days that grows from its first day on."""
+    """A span of days that grows from its first day on."""
 
     def __init__(self, line: ChainDays, first: int) -> None:
         self.line, self.first, self.state = line, first, line.start_state(first)
         self.episodes: list[Episode] = []
-        self.settled: frozenset[int] = frozenset()
+        self.covered: frozenset[int] = frozenset()
         self.states: dict[int, FoldState] = {}
 
-    def fold_days(self, standing: _UnretractedAlerts, judged_of: DayEvaluator) -> int:
-        """Folds day after day, and returns the number of the day before which the stretch ends."""
+    def fold_days(self, standing: _UnretractedAlerts, evaluate_day: DayEvaluator) -> int:
+        """Folds day after day, and returns the number of the day before which the span ends."""
         day = self.first
         while True:
             self.states[self.line.boundaries[day]] = self.state
-            self._add_day(judged_of(self.line.boundaries[day]))
+            self._add_day(evaluate_day(self.line.boundaries[day]))
             day += 1
             if day == self.line.count:
                 return day
@@ -168,41 +170,41 @@ class _FoldedDaysBuilder:
                 return day
 
     def build(self, until: int) -> FoldedDays:
-        """The stretch up to the day with the number `until`."""
+        """The span up to the day with the number `until`."""
         borders, line = self.line.boundaries, self.line
         return FoldedDays(
             borders[self.first],
             borders[until],
             line.start_state(self.first),
             tuple(self.episodes),
-            self.settled,
+            self.covered,
         )
 
-    def _add_day(self, judged: Sequence[WindowVerdict | VerdictRange]) -> None:
+    def _add_day(self, verdicts: Sequence[WindowVerdict | VerdictRange]) -> None:
         if self.episodes and self.state.open is not None:
             # The open episode continues, and the fold of this day returns the whole of it.
             self.episodes.pop()
-        folded = fold(judged, self.state)
+        folded = fold(verdicts, self.state)
         self.state = folded.state
         self.episodes += folded.episodes
-        if more_settled := _find_settled_starts(judged):
-            self.settled = self.settled | more_settled if self.settled else more_settled
+        if more_covered := _find_covered_starts(verdicts):
+            self.covered = self.covered | more_covered if self.covered else more_covered
 
 
-def _find_settled_starts(judged: Sequence[WindowVerdict | VerdictRange]) -> frozenset[int]:
-    """The starts of the windows before the first one that is not served complete."""
-    complete = 0
-    # An incomplete window leaves all later ones open, where an episode may still begin or end.
-    for judgement in judged:
-        stretch = judgement.verdict_range if isinstance(judgement, WindowVerdict) else judgement
-        complete += stretch.complete
-        if stretch.complete < len(stretch.verdicts):
+def _find_covered_starts(verdicts: Sequence[WindowVerdict | VerdictRange]) -> frozenset[int]:
+    """The starts of the windows before the first one that is not covered."""
+    covered_count = 0
+    # A window that is not covered leaves all later ones open: an episode may still begin there.
+    for verdict in verdicts:
+        verdict_range = verdict.verdict_range if isinstance(verdict, WindowVerdict) else verdict
+        covered_count += verdict_range.covered_count
+        if verdict_range.covered_count < len(verdict_range.verdicts):
             break
-    if not complete:
+    if not covered_count:
         return frozenset()
-    first = judged[0]
+    first = verdicts[0]
     return _window_starts(
-        first.window if isinstance(first, WindowVerdict) else first.start, complete
+        first.window if isinstance(first, WindowVerdict) else first.start, covered_count
     )
 
 

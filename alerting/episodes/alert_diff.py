@@ -1,18 +1,19 @@
 """The alert messages to publish: the difference between the wanted alerts and the published ones.
 
-The comparison is of levels, not of edges, so judging twice publishes nothing the second time,
+The comparison is of levels, not of edges, so evaluating twice publishes nothing the second time,
 regardless of the trigger.
 
 | from                   | when                               | to                              |
 |------------------------|------------------------------------|---------------------------------|
-| nothing                | wanted, not settled                | provisional                     |
-| nothing                | wanted, settled                    | confirmed                       |
-| provisional            | wanted, settled                    | confirmed                       |
-| provisional, confirmed | not wanted, settled                | retracted                       |
-| provisional, confirmed | not wanted, not settled            | as it was                       |
+| nothing                | wanted, not covered                | provisional                     |
+| nothing                | wanted, covered                    | confirmed                       |
+| provisional            | wanted, covered                    | confirmed                       |
+| provisional, confirmed | not wanted, covered                | retracted                       |
+| provisional, confirmed | not wanted, not covered            | as it was                       |
 | retracted              | wanted again                       | another alert, `occurrence` 2   |
 
-Only a generation settles, so the speed and batch layers never retract each other's alerts in turn.
+A window is covered once a generation serves it, and nothing newer was read instead. Only then is an
+alert confirmed or retracted, so the layers never retract each other's alerts in turn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field, structs
 
 from alerting.alert.ids import Chain, alert_id
-from alerting.alert.published import PublishedAlert
+from alerting.alert.published import PublishedAlert, window_order
 from alerting.episodes.affected_days import FoldedDays
 from alerting.episodes.fold import Episode
 from tally.alerts.message import Edge, Reason
@@ -45,7 +46,7 @@ def match_alerts(raises: Iterable[PublishedAlert], episodes: Sequence[Episode]) 
     If several raises lie in one episode, the earliest is matched. Episodes do not overlap, so each
     alert lies in at most one of them, and the order of either argument makes no difference.
     """
-    left = sorted(raises, key=lambda alert: (alert.window, alert.occurrence, alert.alert_id))
+    left = sorted(raises, key=window_order)
     pairs: list[tuple[Episode, PublishedAlert | None]] = []
     merged: list[PublishedAlert] = []
     for episode in sorted(episodes, key=lambda span: span.start):
@@ -58,7 +59,7 @@ def match_alerts(raises: Iterable[PublishedAlert], episodes: Sequence[Episode]) 
 
 
 class EvaluationContext(Struct, frozen=True, kw_only=True):
-    """The time of judging, and the reasons of retractions.
+    """The time of evaluation, and the reasons of retractions.
 
     `at`: the tick's instant, milliseconds since 1970 (UTC). `late_after`: seconds after a window's
     end from which on a first message is late, the sum of the rule's `delay` and `late_after`.
@@ -93,11 +94,7 @@ def diff_alerts(
 
     Where a rule is retired, or leaves the store, its verdict is ENDS, which ends the episode.
     """
-    return _AlertDiff(chain, days, sorted(published, key=_sort_key), basis).compute()
-
-
-def _sort_key(alert: PublishedAlert) -> tuple[int, int, str]:
-    return alert.window, alert.occurrence, alert.alert_id
+    return _AlertDiff(chain, days, sorted(published, key=window_order), basis).compute()
 
 
 class _AlertDiff:
@@ -140,7 +137,7 @@ class _AlertDiff:
     def _end_transitions(self, episode: Episode, raised: PublishedAlert) -> list[Transition]:
         before = self.ends.get(raised.alert_id)
         if episode.ended is None:
-            # The episode may still have ended after these days, which their windows cannot settle.
+            # The episode may still have ended after these days, which their windows cannot show.
             return [] if before is None else self._retract(before, self._retraction_reason(before))
         after = (
             self._first_message(episode, episode.ended, raised)
@@ -159,7 +156,7 @@ class _AlertDiff:
             retractions = self._retract(alert, reason)
             end = self.ends.get(alert.alert_id)
             if retractions and end is not None:
-                # The end is retracted at once: its own window may be unsettled, its raise's is not.
+                # The end is retracted at once, even if its own window is not covered.
                 retractions.append(_retraction(end, reason))
             found += retractions
         return found
@@ -189,7 +186,7 @@ class _AlertDiff:
             version=version,
             edge=edge,
             window=window,
-            state="confirmed" if window in self.days.settled else "provisional",
+            state="confirmed" if window in self.days.covered else "provisional",
             raised_at=self.context.at,
             start=episode.start,
             ended=episode.ended,
@@ -200,9 +197,9 @@ class _AlertDiff:
         )
 
     def _confirm(self, alert: PublishedAlert, episode: Episode, window: int) -> PublishedAlert:
-        """The alert, confirmed if its own window and its current window are both settled."""
-        # A run may cross midnight, and the days of both its ends are settled one by one.
-        if alert.state == "confirmed" or not {alert.window, window} <= self.days.settled:
+        """The alert, confirmed if its own window and its current window are both covered."""
+        # A run may cross midnight, and the days of both its ends are covered one by one.
+        if alert.state == "confirmed" or not {alert.window, window} <= self.days.covered:
             return alert
         end = self.ends.get(alert.alert_id)
         known_end = None if end is None or self._is_in_days(end.window) else end.window
@@ -210,7 +207,7 @@ class _AlertDiff:
         return structs.replace(alert, state="confirmed", start=episode.start, ended=ended)
 
     def _retract(self, alert: PublishedAlert, reason: Reason) -> list[Transition]:
-        return [_retraction(alert, reason)] if alert.window in self.days.settled else []
+        return [_retraction(alert, reason)] if alert.window in self.days.covered else []
 
     def _retraction_reason(self, alert: PublishedAlert) -> Reason:
         return self.context.retraction_reasons.get(alert.window, "late_data")

@@ -1,8 +1,8 @@
 """Folding of verdicts into episodes, from the first window that raised to the one that ended it.
 
-Windows are folded in the order of their starts. Of a rule that is judged once in each hour or day
-only the windows in which one ends are folded: in all others it has no verdict, which would break
-its runs. So `for` and `clear_for` count hours or days there.
+Windows are folded in the order of their starts. Of a rule that is evaluated once in each hour or
+day only the windows in which one ends are folded: in all others it has no verdict, which would
+break its runs. So `for` and `clear_for` count hours or days there.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -22,13 +22,13 @@ from tally.time.windows import WINDOW_MILLIS
 
 
 class VerdictRange(Struct, frozen=True):
-    """Consecutive windows that one version judges.
+    """Consecutive windows that one version evaluates.
 
     `start`: start of the first window, milliseconds since 1970 (UTC). `verdicts`: one byte for each
     window (alerting/episodes/verdict.py). `for_` and `clear_for`: the version's numbers of
-    consecutive windows. `complete`: the number of windows, from the first one on, that a generation
-    serves with `complete: true`. Where no version is in force, or a retired one, the verdicts are
-    0.
+    consecutive windows. `covered_count`: the number of windows, from the first one on, that are
+    covered by a generation, and nothing newer was read instead; windows that no rebuild will ever
+    cover count too. Where no version is in force, or a retired one, the verdicts are 0.
     """
 
     start: int
@@ -36,18 +36,18 @@ class VerdictRange(Struct, frozen=True):
     version: int = 0
     for_: int = 1
     clear_for: int = 1
-    complete: int = 0
+    covered_count: int = 0
 
     def window_start(self, place: int) -> int:
-        """The start of a window by its number in the stretch, milliseconds since 1970 (UTC)."""
+        """The start of a window by its number in the range, milliseconds since 1970 (UTC)."""
         return self.start + place * WINDOW_MILLIS
 
 
 class WindowVerdict(Struct, frozen=True):
-    """The verdict on one window by the rule's version in force: a stretch of one window.
+    """The verdict on one window by the rule's version in force: a range of one window.
 
-    `window_start`: its start, milliseconds since 1970 (UTC). `is_complete`: a generation serves it
-    with `complete: true`.
+    `window`: its start, milliseconds since 1970 (UTC). `is_covered`: it is covered by a
+    generation, and nothing newer was read instead.
     """
 
     window: int
@@ -55,14 +55,14 @@ class WindowVerdict(Struct, frozen=True):
     version: int = 0
     for_: int = 1
     clear_for: int = 1
-    is_complete: bool = False
+    is_covered: bool = False
 
     @property
     def verdict_range(self) -> VerdictRange:
-        """The judgement as a stretch of one window."""
-        verdicts, complete = encode_verdict(self.verdict), int(self.is_complete)
+        """The verdict as a range of one window."""
+        verdicts, covered_count = encode_verdict(self.verdict), int(self.is_covered)
         runs = self.for_, self.clear_for
-        return VerdictRange(self.window, verdicts, self.version, *runs, complete)
+        return VerdictRange(self.window, verdicts, self.version, *runs, covered_count)
 
 
 class Episode(Struct, frozen=True):
@@ -108,14 +108,14 @@ _RESOLVED_STATE = FoldState(is_resolved=True)
 
 
 class FoldResult(Struct, frozen=True):
-    """The episodes that overlap a stretch, an open one last, and the state at its end."""
+    """The episodes that overlap a span, an open one last, and the state at its end."""
 
     episodes: tuple[Episode, ...]
     state: FoldState
 
 
 def fold(
-    judged: Iterable[WindowVerdict | VerdictRange], state: FoldState = IDLE_STATE
+    verdicts: Iterable[WindowVerdict | VerdictRange], state: FoldState = IDLE_STATE
 ) -> FoldResult:
     """The episodes of consecutive windows, beginning from the state after earlier windows.
 
@@ -123,169 +123,173 @@ def fold(
     Out: whole episodes. An episode that was open at the beginning is included with its own start.
 
     Folding the days of a chain one after the other, each from the state of the previous day, has
-    the same result as folding them all at once, regardless of how they are cut into stretches. An
+    the same result as folding them all at once, regardless of how they are cut into ranges. An
     open episode continues across versions: the next version decides when it ends.
     """
     ended: list[Episode] = []
     # Earlier windows are never read again: the state has everything that matters of them.
-    for judgement in judged:
-        stretch = judgement.verdict_range if isinstance(judgement, WindowVerdict) else judgement
-        place, count = 0, len(stretch.verdicts)
+    for verdict in verdicts:
+        verdict_range = verdict.verdict_range if isinstance(verdict, WindowVerdict) else verdict
+        place, count = 0, len(verdict_range.verdicts)
         while place < count:
             before = state.open
-            state, place = _next_state(stretch, place, state)
+            state, place = _next_state(verdict_range, place, state)
             if before is not None and state.open is None:
-                ended.append(structs.replace(before, ended=stretch.window_start(place - 1)))
+                ended.append(structs.replace(before, ended=verdict_range.window_start(place - 1)))
     if state.open is not None:
         ended.append(state.open)
     return FoldResult(tuple(ended), state)
 
 
-def _next_state(stretch: VerdictRange, place: int, state: FoldState) -> tuple[FoldState, int]:
+def _next_state(verdict_range: VerdictRange, place: int, state: FoldState) -> tuple[FoldState, int]:
     """The state and the place after the next windows.
 
-    The place is after the window that opens or ends an episode, or else the stretch's end.
+    The place is after the window that opens or ends an episode, or else the end of the range.
     """
-    forced = stretch.verdicts[place]
+    forced = verdict_range.verdicts[place]
     if forced == ENDS[0]:
         # A run of ENDS has the effect of a single one, but an episode ends with the first.
-        return IDLE_STATE, place + 1 if state.open else _skip_run(stretch, place, ENDS)
+        return IDLE_STATE, place + 1 if state.open else _skip_run(verdict_range, place, ENDS)
     if forced == RESOLVES[0]:
         is_resolved = state.open is not None or state.is_resolved
         return (_RESOLVED_STATE if is_resolved else IDLE_STATE), place + 1
-    if (until := _next_forced(stretch, place)) < len(stretch.verdicts):
-        stretch = structs.replace(stretch, verdicts=stretch.verdicts[:until])
+    if (until := _next_forced(verdict_range, place)) < len(verdict_range.verdicts):
+        verdict_range = structs.replace(verdict_range, verdicts=verdict_range.verdicts[:until])
     if state.is_resolved:
-        clearing = stretch.verdicts.find(CLEARS, place)
-        return (state, len(stretch.verdicts)) if clearing < 0 else (IDLE_STATE, clearing + 1)
+        clearing = verdict_range.verdicts.find(CLEARS, place)
+        return (state, len(verdict_range.verdicts)) if clearing < 0 else (IDLE_STATE, clearing + 1)
     if state.open is None:
-        return _fold_until_raised(stretch, place, state)
-    return _fold_until_cleared(stretch, place, state)
+        return _fold_until_raised(verdict_range, place, state)
+    return _fold_until_cleared(verdict_range, place, state)
 
 
-def _next_forced(stretch: VerdictRange, place: int) -> int:
-    """The place of the next window with ENDS or RESOLVES, or the stretch's end."""
-    # Most stretches have no such window, and their largest byte shows that at once.
-    if max(stretch.verdicts) <= CLEARS[0]:
-        return len(stretch.verdicts)
-    hits = (stretch.verdicts.find(kind, place) for kind in (ENDS, RESOLVES))
-    return min((hit for hit in hits if hit >= 0), default=len(stretch.verdicts))
+def _next_forced(verdict_range: VerdictRange, place: int) -> int:
+    """The place of the next window with ENDS or RESOLVES, or the end of the range."""
+    # Most ranges have no such window, and their largest byte shows that at once.
+    if max(verdict_range.verdicts) <= CLEARS[0]:
+        return len(verdict_range.verdicts)
+    hits = (verdict_range.verdicts.find(kind, place) for kind in (ENDS, RESOLVES))
+    return min((hit for hit in hits if hit >= 0), default=len(verdict_range.verdicts))
 
 
-def _skip_run(stretch: VerdictRange, place: int, kind: bytes) -> int:
-    rest = stretch.verdicts[place:]
+def _skip_run(verdict_range: VerdictRange, place: int, kind: bytes) -> int:
+    rest = verdict_range.verdicts[place:]
     return place + len(rest) - len(rest.lstrip(kind))
 
 
 def _fold_until_raised(
-    stretch: VerdictRange, place: int, state: FoldState
+    verdict_range: VerdictRange, place: int, state: FoldState
 ) -> tuple[FoldState, int]:
-    """The state and the place after the window that opens an episode, or at the stretch's end.
+    """The state and the place after the window that opens an episode, or at the end of the range.
 
     No episode may be open at the place where it begins.
     """
-    since = stretch.window_start(place) if state.since is None else state.since
+    since = verdict_range.window_start(place) if state.since is None else state.since
     # A run continues across versions; the version of its last window decides if it is long enough.
-    end = _end_of_run(stretch, place, RAISES, stretch.for_ - state.run)
+    end = _end_of_run(verdict_range, place, RAISES, verdict_range.for_ - state.run)
     if end is not None:
         run = state.run + end - place
-        is_enough = run >= stretch.for_
-        return (_open_episode(stretch, since, end) if is_enough else FoldState(run, since)), end
-    # The earlier run is broken, so only a run within this stretch can open an episode.
-    first = stretch.verdicts.find(RAISES * stretch.for_, place)
+        if run < verdict_range.for_:
+            return FoldState(run, since), end
+        return _open_episode(verdict_range, since, end), end
+    # The earlier run is broken, so only a run within this range can open an episode.
+    first = verdict_range.verdicts.find(RAISES * verdict_range.for_, place)
     if first >= 0:
-        end = first + stretch.for_
-        return _open_episode(stretch, stretch.window_start(first), end), end
-    count, rest = len(stretch.verdicts), _count_at_end(stretch, place, RAISES)
-    return (FoldState(rest, stretch.window_start(count - rest)) if rest else IDLE_STATE), count
+        end = first + verdict_range.for_
+        return _open_episode(verdict_range, verdict_range.window_start(first), end), end
+    count, rest = len(verdict_range.verdicts), _count_at_end(verdict_range, place, RAISES)
+    if not rest:
+        return IDLE_STATE, count
+    return FoldState(rest, verdict_range.window_start(count - rest)), count
 
 
-def _open_episode(stretch: VerdictRange, since: int, end: int) -> FoldState:
-    return FoldState(open=Episode(since, stretch.window_start(end - 1), stretch.version))
+def _open_episode(verdict_range: VerdictRange, since: int, end: int) -> FoldState:
+    raised = verdict_range.window_start(end - 1)
+    return FoldState(open=Episode(since, raised, verdict_range.version))
 
 
 def _fold_until_cleared(
-    stretch: VerdictRange, place: int, state: FoldState
+    verdict_range: VerdictRange, place: int, state: FoldState
 ) -> tuple[FoldState, int]:
-    """The state and the place after the window that ends the episode, or at the stretch's end."""
+    """The state and the place after the window that ends the episode, or at the range's end."""
     # The windows must clear in a row, like the run that raised: unknown windows end nothing.
-    end = _end_of_run(stretch, place, CLEARS, stretch.clear_for - state.clear_run)
+    end = _end_of_run(verdict_range, place, CLEARS, verdict_range.clear_for - state.clear_run)
     if end is not None:
         run = state.clear_run + end - place
-        has_ended = run >= stretch.clear_for
+        has_ended = run >= verdict_range.clear_for
         return (IDLE_STATE if has_ended else FoldState(open=state.open, clear_run=run)), end
-    first = stretch.verdicts.find(CLEARS * stretch.clear_for, place)
+    first = verdict_range.verdicts.find(CLEARS * verdict_range.clear_for, place)
     if first >= 0:
-        return IDLE_STATE, first + stretch.clear_for
-    rest = _count_at_end(stretch, place, CLEARS)
-    return FoldState(open=state.open, clear_run=rest), len(stretch.verdicts)
+        return IDLE_STATE, first + verdict_range.clear_for
+    rest = _count_at_end(verdict_range, place, CLEARS)
+    return FoldState(open=state.open, clear_run=rest), len(verdict_range.verdicts)
 
 
-def _end_of_run(stretch: VerdictRange, place: int, kind: bytes, lacking: int) -> int | None:
-    """The place where a run that continues here is long enough, or the stretch's end.
+def _end_of_run(verdict_range: VerdictRange, place: int, kind: bytes, lacking: int) -> int | None:
+    """The place where a run that continues here is long enough, or the end of the range.
 
     None where the run breaks. `lacking`: the number of windows that the run still needs.
     """
     # At least one more window is needed, even if a new version needs a shorter run than before.
-    wanted = min(max(1, lacking), len(stretch.verdicts) - place)
-    return place + wanted if stretch.verdicts.startswith(kind * wanted, place) else None
+    length = min(max(1, lacking), len(verdict_range.verdicts) - place)
+    return place + length if verdict_range.verdicts.startswith(kind * length, place) else None
 
 
-def _count_at_end(stretch: VerdictRange, place: int, kind: bytes) -> int:
-    """The number of consecutive windows with that verdict at the stretch's end."""
-    after = stretch.verdicts[place:]
+def _count_at_end(verdict_range: VerdictRange, place: int, kind: bytes) -> int:
+    """The number of consecutive windows with that verdict at the end of the range."""
+    after = verdict_range.verdicts[place:]
     return len(after) - len(after.rstrip(kind))
 
 
 def reduce_to_grain(
     pieces: Iterable[tuple[VerdictRange, Collection[int] | None]],
 ) -> list[VerdictRange]:
-    """The stretches of a day as they are folded.
+    """The ranges of a day as they are folded.
 
-    In:  the day's stretches in their order, each with the starts of the windows in which an hour or
-         a day ends; None where each window counts.
-    Out: stretches with such starts are reduced to those windows, and to any others with a verdict.
-         The sum of `complete` is the number of windows that are complete from the day's first one
-         on, without those of an incomplete hour or day.
+    In:  the ranges of the day in their order, each with the starts of the windows in which an hour
+         or a day ends; None where each window counts.
+    Out: ranges with such starts are reduced to those windows, and to any others with a verdict.
+         The sum of `covered_count` is the number of windows that are covered from the day's first
+         one on, without those of an hour or day that is not covered.
     """
     listed = [*pieces]
     if all(ends is None for _, ends in listed):
-        return [stretch for stretch, _ in listed]
+        return [verdict_range for verdict_range, _ in listed]
     found: list[VerdictRange] = []
     is_whole = True
-    for stretch, ends in listed:
-        whole = [(stretch, len(stretch.verdicts))]
-        for piece, count in whole if ends is None else _split_range(stretch, ends):
-            # After an incomplete window nothing is settled, even if later windows are complete.
-            found.append(piece if is_whole else structs.replace(piece, complete=0))
-            is_whole = is_whole and piece.complete == count
+    for verdict_range, ends in listed:
+        whole = [(verdict_range, len(verdict_range.verdicts))]
+        for piece, count in whole if ends is None else _split_range(verdict_range, ends):
+            # After a window that is not covered no later one counts as covered.
+            found.append(piece if is_whole else structs.replace(piece, covered_count=0))
+            is_whole = is_whole and piece.covered_count == count
     return found
 
 
 def _split_range(
-    stretch: VerdictRange, ends: Collection[int]
+    verdict_range: VerdictRange, ends: Collection[int]
 ) -> Iterator[tuple[VerdictRange, int]]:
-    """A stretch for each counted window, and an empty one for the rest.
+    """A range for each counted window, and an empty one for the rest.
 
     Each comes with the number of windows that it stands for.
     """
-    verdicts, complete, begin = stretch.verdicts, stretch.complete, 0
-    # This empty stretch folds nothing; it marks where the day begins.
-    yield structs.replace(stretch, verdicts=b"", complete=0), 0
+    verdicts, covered_count, begin = verdict_range.verdicts, verdict_range.covered_count, 0
+    # This empty range folds nothing; it marks where the day begins.
+    yield structs.replace(verdict_range, verdicts=b"", covered_count=0), 0
     for place, verdict in enumerate(verdicts):
-        if stretch.window_start(place) in ends or verdict != LEAVES[0]:
+        if verdict_range.window_start(place) in ends or verdict != LEAVES[0]:
             count = place + 1 - begin
             yield (
                 structs.replace(
-                    stretch,
-                    start=stretch.window_start(place),
+                    verdict_range,
+                    start=verdict_range.window_start(place),
                     verdicts=verdicts[place : place + 1],
-                    complete=count if complete > place else 0,
+                    covered_count=count if covered_count > place else 0,
                 ),
                 count,
             )
             begin = place + 1
     rest = len(verdicts) - begin
-    whole = rest if complete == len(verdicts) else 0
-    rest_start = stretch.window_start(begin)
-    yield structs.replace(stretch, start=rest_start, verdicts=b"", complete=whole), rest
+    whole = rest if covered_count == len(verdicts) else 0
+    rest_start = verdict_range.window_start(begin)
+    yield structs.replace(verdict_range, start=rest_start, verdicts=b"", covered_count=whole), rest

@@ -50,13 +50,13 @@ class FoldTimeline:
         if not states:
             return {}
         first = next(iter(states))
-        wanted = dict(states)
+        new_states = dict(states)
         if until is not None:
-            wanted[until] = self.state_at(until)
+            new_states[until] = self.state_at(until)
         low = bisect_left(self._starts, first)
         high = len(self._starts) if until is None else bisect_right(self._starts, until)
         before = self._states[self._starts[low - 1]] if low else IDLE_STATE
-        entries = dict(_changes(before, wanted.items()))
+        entries = dict(_changes(before, new_states.items()))
         starts = self._starts[low:high]
         changed: dict[int, FoldState | None] = {
             start: None for start in starts if start not in entries

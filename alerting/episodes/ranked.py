@@ -64,7 +64,7 @@ class SortedFacts(Struct, frozen=True):
         return bytes(found)
 
     def raises(self, rule: Rule) -> bool:
-        """Whether RAISES is among the verdicts; most facts are not judged for this."""
+        """Whether RAISES is among the verdicts; most facts are not evaluated for this."""
         others = self.facts
         if _has_numeric_condition(rule) and isinstance(rule.condition, Threshold):
             matches = self._matching_slice(rule.condition)

@@ -16,12 +16,12 @@ Verdict: TypeAlias = Literal[-1, 0, 1]
 # The same verdicts where many are stored, one byte each.
 LEAVES, RAISES, CLEARS = b"\0", b"\1", b"\2"
 # Verdicts that end an episode regardless of the window's value: ENDS, where the store is no longer
-# judged; RESOLVES, where a person resolved the alert, which can be raised again after a window has
-# cleared.
+# evaluated; RESOLVES, where a person resolved the alert, which can be raised again after a window
+# has cleared.
 ENDS, RESOLVES = b"\3", b"\4"
 _VERDICTS: tuple[Verdict, ...] = (0, 1, -1, 0, 0)
 _BYTES = (LEAVES, RAISES, CLEARS)
-# `closed` by a tick; `covered` by a generation, which is served with `complete: true`.
+# `closed` by a tick; `covered` by a generation, and nothing newer was read instead.
 WindowPhase: TypeAlias = Literal["open", "closed", "covered"]
 
 
@@ -36,16 +36,16 @@ class FurtherFacts(Struct, frozen=True):
 
 
 class WindowFacts(Struct, frozen=True, kw_only=True):
-    """The facts that are known about one window when it is judged.
+    """The facts that are known about one window when it is evaluated.
 
     `value`: in the unit of the rule's metric; the number of events for a silence rule, the minimum
     for a stock rule; None where nothing has come. `level`: for a stock rule, the stock at the end
     of the window, by which it clears. `is_known`: false where a layer is unreachable, a value
     `missing`, a sensor below its coverage, or the day's serving epoch above the tick's.
     `meets_minimum`: whether the window meets the rule's `minimum`. `is_exempt`: the window begins
-    outside of `within`, before a silence rule may judge, or while the alert of a rule in `unless`
-    is open. `baseline`: the baseline of a baseline rule. `further`: the facts of each condition in
-    `and`, in their order; the phase is that of all metrics together.
+    outside of `within`, before a silence rule may evaluate, or while the alert of a rule in
+    `unless` is open. `baseline`: the baseline of a baseline rule. `further`: the facts of each
+    condition in `and`, in their order; the phase is that of all metrics together.
     """
 
     phase: WindowPhase
@@ -73,15 +73,15 @@ def evaluate_window(rule: Rule, facts: WindowFacts) -> Verdict:
     With conditions in `and` the rule raises where all hold, and clears where one does not (or by
     `clear`). The verdict is 0 where one is not known and none is false, or below `minimum`.
     """
-    own = _evaluate_condition(rule, facts)
+    verdict = _evaluate_condition(rule, facts)
     # Below the minimum only silence counts.
-    if not rule.and_ or facts.is_exempt or (own == 0 and not facts.meets_minimum):
-        return own
+    if not rule.and_ or facts.is_exempt or (verdict == 0 and not facts.meets_minimum):
+        return verdict
     pairs = zip(rule.and_, facts.further, strict=True)
     results = [_matches_further(rule, condition, further, facts) for condition, further in pairs]
     if False in results:
         return 0 if facts.phase == "open" else -1
-    return 0 if own == 1 and None in results else own
+    return 0 if verdict == 1 and None in results else verdict
 
 
 def _evaluate_condition(rule: Rule, facts: WindowFacts) -> Verdict:

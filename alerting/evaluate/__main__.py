@@ -32,7 +32,7 @@ class EvaluatorParts(NamedTuple):
     build: Callable[[Settings, ProcessorJob, Failpoints], Processor] = build_processor
 
 
-def main(moments: Failpoints = Failpoints(), parts: EvaluatorParts = EvaluatorParts()) -> int:
+def main(failpoints: Failpoints = Failpoints(), parts: EvaluatorParts = EvaluatorParts()) -> int:
     """Run the evaluator and return its exit code.
 
     The code is 0 after a stop request, 1 on an error that a restart may fix, and 78 when the
@@ -40,23 +40,23 @@ def main(moments: Failpoints = Failpoints(), parts: EvaluatorParts = EvaluatorPa
     """
 
     def work(stopped: Event) -> None:
-        run(Settings.load(), moments, stopped, parts)
+        run(Settings.load(), failpoints, stopped, parts)
 
     return run_until_stopped(GROUP, work)
 
 
 def run(
     settings: Settings,
-    moments: Failpoints,
+    failpoints: Failpoints,
     stopped: Event,
     parts: EvaluatorParts = EvaluatorParts(),
 ) -> None:
-    """Judge the views and write ticks until stopped.
+    """Evaluate the views and write ticks until stopped.
 
     Raises ProducerFenced when a successor has taken over, TallyError when the process cannot
     continue.
     """
-    # Read once at the start: a wrong descriptor ends the process instead of every judgement.
+    # Read once at the start: a wrong descriptor ends the process instead of every evaluation.
     catalogue.entries()
     views = ViewReader(settings)
     step = parts.step(settings, views, RuleReader(settings))
@@ -71,7 +71,7 @@ def run(
         background=(BackgroundLoop("ticker", Ticker(settings).run),),
     )
     with closing(views), closing(step):
-        run_processor(settings, job, moments, stopped, parts.build)
+        run_processor(settings, job, failpoints, stopped, parts.build)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 class _ChangedWindow(Struct, frozen=True):
-    """The fields of a record of view-updates or restatements that a judgement depends on."""
+    """The fields of a record of view-updates or restatements that an evaluation depends on."""
 
     family: str
     store_id: str
@@ -49,11 +49,11 @@ _CHANGED = msgspec.json.Decoder(_ChangedWindow)
 
 
 class Evaluator(Step):
-    """Judges once a transaction what has changed, and publishes only the changed alerts."""
+    """Evaluates once a transaction what has changed, and publishes only the changed alerts."""
 
     state_topic = STATE_TOPIC
-    # The time for judging in one transaction: the consumer group waits a minute for a member. The
-    # rest is judged in the next transaction by the same tick; the partitions take turns.
+    # The time for evaluation in one transaction: the consumer group waits a minute for a member.
+    # The rest is evaluated in the next transaction by the same tick; the partitions take turns.
     most_seconds = 10.0
 
     def __init__(self, settings: Settings, views: ViewReader, rules: RuleSource) -> None:
@@ -64,7 +64,7 @@ class Evaluator(Step):
         self._runner = asyncio.Runner()
         self._rules = RuleSet({})
         self._memories: dict[int, PartitionMemory] = {}
-        # Partitions with something to judge, and the remaining pass of each that was begun.
+        # Partitions with something to evaluate, and the remaining pass of each that was begun.
         self._pending_partitions: set[int] = set()
         self._passes: dict[int, Iterator[list[Alert]]] = {}
 
@@ -72,12 +72,13 @@ class Evaluator(Step):
     def busy_partitions(self) -> Collection[int]:
         """The partitions whose pass has not ended.
 
-        All stores of a pass are judged by one tick, and nothing counts as judged before it ends.
+        All stores of a pass are evaluated by one tick, and nothing counts as evaluated before it
+        ends.
         """
         return self._pending_partitions
 
     def process(self, record: Input) -> Sequence[Output]:
-        """Note what the record says, and return no output: the next before_commit() judges it."""
+        """Note what the record says, and return no output; before_commit() evaluates it."""
         memory = self._memories.get(record.partition)
         if memory is None:
             memory = self._memories[record.partition] = PartitionMemory(record.partition)
@@ -95,14 +96,14 @@ class Evaluator(Step):
 
     def restore(self, state: Iterable[Input]) -> None:
         """Restart from the state that the brokers keep."""
-        # Ticks and hints that were not judged are delivered again: their offsets were not
+        # Ticks and hints that were not evaluated are delivered again: their offsets were not
         # committed.
         self._memories = restore_memories(state)
         self._pending_partitions, self._passes = set(), {}
         self._stores = ActiveStores(self._views, self._settings.partitions)
 
     def before_commit(self) -> Sequence[Output]:
-        """Judge the news; the alerts to publish and the changed records of the state.
+        """Evaluate the news; the alerts to publish and the changed records of the state.
 
         Raises RetryLater when rules or views cannot be read; no alert is raised or cleared then.
         """
@@ -126,14 +127,14 @@ class Evaluator(Step):
         self._runner.close()
 
     def _begin_passes(self) -> None:
-        # One moment for all partitions, so that they are judged by the same pointers.
-        moment = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
+        # One snapshot for all partitions, so that they are evaluated by the same pointers.
+        snapshot = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
         for number in sorted(self._pending_partitions - self._passes.keys()):
             memory = self._memories[number]
             if memory.tick.rules_until != self._rules.offset:
                 until = memory.tick.rules_until
                 self._rules = RuleSet(self._source.read(until).versions, until)
-            reading = PassSources(moment, self._stores, self._runner.run)
+            reading = PassSources(snapshot, self._stores, self._runner.run)
             self._passes[number] = EvaluationPass(self._rules, memory, reading).alerts()
 
     def _evaluate_partitions(self, until: float) -> Iterator[tuple[int, Alert]]:
@@ -149,13 +150,13 @@ class Evaluator(Step):
         """Alerts of one partition, until its share of the time is up; at least one step."""
         while True:
             # Removed before the step: a pass that has raised cannot continue and is begun again.
-            judging = self._passes.pop(number)
-            alerts = next(judging, None)
+            evaluation = self._passes.pop(number)
+            alerts = next(evaluation, None)
             if alerts is None:
                 if not self._memories[number].is_unfinished:
                     self._pending_partitions.discard(number)
                 return
-            self._passes[number] = judging
+            self._passes[number] = evaluation
             yield from ((number, alert) for alert in alerts)
             if time.monotonic() > until:
                 return

@@ -33,7 +33,7 @@ class AlertFacts(Struct, frozen=True):
     """The state of alerting as brokers and processes report it; instants are ms since 1970 (UTC).
 
     `ticks`: the merged ticks of each partition; `evaluated_at`: for each partition the time of the
-    tick that was judged last; `undelivered`: by partition and channel the messages that have not
+    tick that was evaluated last; `undelivered`: by partition and channel the messages that have not
     arrived; `restore_seconds`: for each service the seconds that its last restore of state took.
     """
 
@@ -47,7 +47,7 @@ class AlertFactSource(Protocol):
     """A source of alert facts, such as a watch on the brokers."""
 
     def facts(self) -> AlertFacts:
-        """The facts as of the last look."""
+        """The facts as of the last poll."""
         ...
 
 
@@ -78,9 +78,9 @@ def build_fact_gauges(facts: AlertFacts, now: int) -> list[AlertGauge]:
     return [AlertGauge(name, _DESCRIPTIONS[name], samples) for name, samples in gauges.items()]
 
 
-def build_alert_gauges(still: Iterable[ListedAlert]) -> list[AlertGauge]:
+def build_alert_gauges(open_alerts: Iterable[ListedAlert]) -> list[AlertGauge]:
     """The gauges that count the open alerts."""
-    alerts = [*still]
+    alerts = [*open_alerts]
     states = Counter(alert.state for alert in alerts)
     # A retracted alert is not open.
     standing = (state for state in STATE_RANKS if state != "retracted")
@@ -92,9 +92,9 @@ def build_alert_gauges(still: Iterable[ListedAlert]) -> list[AlertGauge]:
     ]
 
 
-def _evaluation_lag_samples(judged: Mapping[int, int], now: int) -> Iterator[MetricSample]:
-    if judged:
-        yield {}, _age_seconds(now, min(judged.values()))
+def _evaluation_lag_samples(evaluated_at: Mapping[int, int], now: int) -> Iterator[MetricSample]:
+    if evaluated_at:
+        yield {}, _age_seconds(now, min(evaluated_at.values()))
 
 
 def _restore_samples(restored: Mapping[str, float]) -> Iterator[MetricSample]:

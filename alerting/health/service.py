@@ -1,6 +1,6 @@
-"""Whether rules can be judged, store by store, and how many cannot; the gauge of the latter.
+"""Whether rules can be evaluated, store by store, and how many cannot; the gauge of the latter.
 
-The count is made anew every few minutes in the background.
+The count is repeated every few minutes in the background.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ MAX_STORES = 100
 COUNT_SECONDS = 300.0
 NAME = "tally_rules_unjudged"
 DESCRIPTION = "Stores in which a rule cannot be judged, by reason"
-# How many local days are searched for the begin of the time in which a rule is not judged.
+# How many local days are searched for the begin of the time in which a rule is not evaluated.
 MAX_DAYS, MAX_STOCK_DAYS = 14, 2
 # Each rule is a label of a gauge; only the first rules by id, up to this number, are counted.
 MAX_RULES = 200
@@ -64,7 +64,7 @@ class HealthPage(NamedTuple):
 
 
 class _HealthReading(NamedTuple):
-    """What one request reads once and uses to judge all its stores.
+    """What one request reads once and uses to evaluate all its stores.
 
     `now`: milliseconds since 1970 (UTC).
     """
@@ -79,7 +79,7 @@ class _HealthReading(NamedTuple):
 class RuleHealthService:
     """Reads the views as the evaluator does; `now`: milliseconds since 1970 (UTC).
 
-    `facts`: the ticks in the brokers, and how far they were judged.
+    `facts`: the ticks in the brokers, and how far they were evaluated.
     """
 
     rules: RuleRepository
@@ -122,7 +122,7 @@ class RuleHealthService:
     async def count_unevaluated(
         self, store_ids: Sequence[str]
     ) -> Counter[tuple[str, UnevaluatedReason]]:
-        """The number of stores in which a rule cannot be judged, by rule and reason.
+        """The number of stores in which a rule cannot be evaluated, by rule and reason.
 
         At most MAX_RULES rules are counted. Raises ViewsUnreachable.
         """
@@ -156,17 +156,17 @@ class RuleHealthService:
         return found
 
     async def _begin(self, checked: Sequence[RuleInForce]) -> _HealthReading:
-        moment = SnapshotReader(self.views, self._registry, self.settings, self._baselines)
+        snapshot = SnapshotReader(self.views, self._registry, self.settings, self._baselines)
         active = ActiveStores(self.views, self.settings.partitions)
         await active.read({name for rule in checked for name in rule.metrics.families})
         # In a thread, because the first call waits for the brokers.
         facts = await asyncio.to_thread(self.facts)
         states = {}
         for number, tick in facts.ticks.items():
-            # A partition that was never judged has no state.
+            # A partition that was never evaluated has no state.
             if number in facts.evaluated_at:
                 states[number] = EvaluatedPartition(tick, facts.evaluated_at[number])
-        return _HealthReading(moment, active, states, self.now())
+        return _HealthReading(snapshot, active, states, self.now())
 
     def _select_stores(
         self,
@@ -207,7 +207,7 @@ class RuleHealthService:
 
 
 async def _window_health(checked: RuleInForce, read: HealthTarget, most_days: int) -> StoreHealth:
-    """The health by the closed windows, from the newest back to one that is judged."""
+    """The health by the closed windows, from the newest back to one that is evaluated."""
     days = read.snapshot.days(read.store_id)
     end = checked.evaluation_tick(read.partition.tick).closed
     newest: UnevaluatedReason | None = None
@@ -233,7 +233,7 @@ def _catalogue_health(version: RuleVersion, store_ids: Sequence[str]) -> tuple[S
 
 @dataclass
 class UnevaluatedCounter:
-    """The last count of stores in which each rule cannot be judged, by reason."""
+    """The last count of stores in which each rule cannot be evaluated, by reason."""
 
     health: RuleHealthService
     stores: KnownStores

@@ -1,4 +1,4 @@
-"""Whether one rule is judged in one store: its closed windows, from the newest back."""
+"""Whether one rule is evaluated in one store: its closed windows, from the newest back."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -18,7 +18,7 @@ from tally.alerts.tick import Tick
 from tally.time.windows import WINDOW_MILLIS
 
 _ONE_DAY = timedelta(days=1)
-# A rule that the evaluator has not processed for this long counts as not judged at all.
+# A rule that the evaluator has not processed for this long counts as not evaluated at all.
 _MAX_EVALUATION_LAG = WINDOW_MILLIS
 
 
@@ -53,9 +53,9 @@ REASON_TEXTS: dict[UnevaluatedReason, str] = {
 def find_reason(
     rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: EvaluationTick
 ) -> UnevaluatedReason | None:
-    """Why the rule cannot judge the closed window; None if it is judged.
+    """Why the rule cannot evaluate the closed window; None if it is evaluated.
 
-    A window below the rule's `minimum` counts as judged: the rule itself excludes it, and every
+    A window below the rule's `minimum` counts as evaluated: the rule itself excludes it, and every
     night would be such a window. The exclusions by `within` and `unless` are not considered.
     """
     facts = build_facts(rule, metrics, cells, by, is_exempt=False)
@@ -84,9 +84,9 @@ def _unknown_reason(rule: Rule, cells: WindowCells) -> UnevaluatedReason:
 
 
 class StoreHealth(NamedTuple):
-    """Whether a rule is judged in a store. `reason`: why it is not; None if it is judged.
+    """Whether a rule is evaluated in a store. `reason`: why it is not; None if it is evaluated.
 
-    `since`: when that began, ms since 1970 (UTC); None if the rule is judged, or never was.
+    `since`: when that began, ms since 1970 (UTC); None if the rule is evaluated, or never was.
     `is_earlier`: it may have begun earlier, because earlier days were not searched.
     """
 
@@ -97,7 +97,7 @@ class StoreHealth(NamedTuple):
 
 
 class EvaluatedPartition(NamedTuple):
-    """The merged ticks of a partition, and the time of the tick that was judged last.
+    """The merged ticks of a partition, and the time of the tick that was evaluated last.
 
     `evaluated_at`: milliseconds since 1970 (UTC).
     """
@@ -136,8 +136,8 @@ class RuleInForce(NamedTuple):
 def partition_health(
     checked: RuleInForce, store_id: str, state: EvaluatedPartition, now: int
 ) -> StoreHealth | None:
-    """Why nothing of the store's partition is judged at `now`; None: its windows decide."""
-    # This also covers missing ticks: `evaluated_at` is the time of the last judged tick.
+    """Why nothing of the store's partition is evaluated at `now`; None: its windows decide."""
+    # This also covers missing ticks: `evaluated_at` is the time of the last evaluated tick.
     if now - state.evaluated_at > _MAX_EVALUATION_LAG:
         return StoreHealth(store_id, "not_evaluated", state.evaluated_at)
     closed = checked.evaluation_tick(state.tick).closed
@@ -156,12 +156,12 @@ def find_day_reasons(
     Windows that the rule does not look at are absent, and so are silent windows before the day
     after the store's first event.
     """
-    (version, metrics), moment, store_id = checked, read.snapshot, read.store_id
-    looked_at = windows_in_schedule(version.rule, moment.days(store_id), span)
+    (version, metrics), snapshot, store_id = checked, read.snapshot, read.store_id
+    looked_at = windows_in_schedule(version.rule, snapshot.days(store_id), span)
     begun = utc_span(read.first_day + _ONE_DAY).start
     known_by = checked.evaluation_tick(read.partition.tick)
     reasons: list[tuple[int, UnevaluatedReason | None]] = []
-    for window in reversed([*moment.windows(version.rule, metrics, store_id, span)]):
+    for window in reversed([*snapshot.windows(version.rule, metrics, store_id, span)]):
         reason = find_reason(version.rule, metrics, window, known_by)
         # The first record says nothing about the hours before it arrived.
         is_before = reason == "no_data" and window.start < begun

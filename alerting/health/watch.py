@@ -36,17 +36,17 @@ log = structlog.get_logger()
 
 
 class AlertWatch:
-    """The facts as of the last look; the first call of `facts` starts the thread."""
+    """The facts as of the last poll; the first call of `facts` starts the thread."""
 
-    def __init__(self, settings: Settings, look_seconds: float = POLL_INTERVAL_SECONDS) -> None:
-        self._settings, self._interval_seconds = settings, look_seconds
+    def __init__(self, settings: Settings, interval_seconds: float = POLL_INTERVAL_SECONDS) -> None:
+        self._settings, self._interval_seconds = settings, interval_seconds
         self._stop_event, self._has_polled = Event(), Event()
         self._starting = Lock()
         self._thread: Thread | None = None
         self._facts = AlertFacts()
 
     def facts(self) -> AlertFacts:
-        """The facts as of the last look, which the first call waits for; empty until then."""
+        """The facts as of the last poll, which the first call waits for; empty until then."""
         with self._starting:
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="alert-watch", daemon=True)
@@ -65,8 +65,8 @@ class AlertWatch:
     def _run(self) -> None:
         while not self._stop_event.is_set():
             try:
-                with _WatchConnections(self._settings) as look:
-                    self._poll(look)
+                with _WatchConnections(self._settings) as connections:
+                    self._poll(connections)
             # The last facts stay: their age shows that the brokers have not answered since.
             except KafkaException as error:
                 log.warning("alerts are not watched", reason=describe_error(error))
@@ -74,15 +74,15 @@ class AlertWatch:
                 log.warning("alerts are not watched", reason=str(error))
             self._stop_event.wait(self._interval_seconds)
 
-    def _poll(self, look: "_WatchConnections") -> None:
+    def _poll(self, connections: "_WatchConnections") -> None:
         while not self._stop_event.is_set():
-            self._facts = look.facts()
+            self._facts = connections.facts()
             self._has_polled.set()
             self._stop_event.wait(self._interval_seconds)
 
 
 class _WatchConnections:
-    """Connections that stay open between looks.
+    """Connections that stay open between polls.
 
     Each method raises StackError or KafkaException.
     """
@@ -148,14 +148,14 @@ class _WatchConnections:
             self._undelivered[record.partition] = change.undelivered
 
     def _evaluation_times(self) -> dict[int, int]:
-        """For each partition the time of the last judged tick, ms since 1970 (UTC)."""
-        lanes = [(TICKS, number) for number in self._tails[TICKS].until]
+        """For each partition the time of the last evaluated tick, ms since 1970 (UTC)."""
+        partitions = [(TICKS, number) for number in self._tails[TICKS].until]
         found: dict[int, int] = {}
-        for position in read_committed_positions(self._group, lanes, _REQUEST_SECONDS):
-            bookmark = PositionMetadata.read(position.metadata)
-            # In a topic that was re-created since, nothing has been judged yet.
-            if bookmark and bookmark.last and bookmark.topic_id == self._ids[TICKS]:
-                found[position.partition] = bookmark.last.timestamp_ms
+        for position in read_committed_positions(self._group, partitions, _REQUEST_SECONDS):
+            metadata = PositionMetadata.read(position.metadata)
+            # In a topic that was re-created since, nothing has been evaluated yet.
+            if metadata and metadata.last and metadata.topic_id == self._ids[TICKS]:
+                found[position.partition] = metadata.last.timestamp_ms
         return found
 
 

@@ -48,7 +48,7 @@ class Projector:
         now = read_topic_state(self._settings, self._topic)
         offsets = self._start_offsets(now)
         with Tail(self._settings, self._topic, offsets) as tail:
-            looked = time.monotonic()
+            checked_at = time.monotonic()
             # This loop writes the heartbeat, so that a hang of either client shows in it.
             while not stopped.is_set():
                 ready.set()
@@ -60,8 +60,8 @@ class Projector:
                     offsets = dict(tail.until)
                     self._tables.store_position(now.topic_id, offsets)
                 self._heartbeat.beat(offsets, len(tail.ended) < len(offsets))
-                if time.monotonic() - looked > _TOPIC_CHECK_SECONDS:
-                    looked = time.monotonic()
+                if time.monotonic() - checked_at > _TOPIC_CHECK_SECONDS:
+                    checked_at = time.monotonic()
                     if read_topic_id(self._settings, self._topic) != now.topic_id:
                         return
 

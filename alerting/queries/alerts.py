@@ -128,7 +128,7 @@ class AlertQueryService:
 
     @classmethod
     def from_settings(cls, settings: Settings, views: ViewReader) -> "AlertQueryService":
-        """Build the inquiry from the settings."""
+        """Build the service from the settings."""
         return cls(views, timedelta(seconds=settings.batch_overdue_seconds))
 
     def to_listed(self, alert: Alert, is_open: bool) -> ListedAlert:
@@ -157,8 +157,8 @@ class AlertQueryService:
         # Only the stores of this page are read: the state of other alerts is not needed.
         raised, end = await self._read_raises(question, question.span, after, limit)
         stores = sorted({alert.store_id for alert in raised if alert.edge == "raise"})
-        still = await self.views.alerts.read_open(stores) if stores else []
-        is_open = {alert.alert_id for alert in still}
+        open_alerts = await self.views.alerts.read_open(stores) if stores else []
+        is_open = {alert.alert_id for alert in open_alerts}
         found = (self.to_listed(alert, alert.alert_id in is_open) for alert in raised)
         # The next page also starts behind the alerts that are filtered out here.
         shown = [alert for alert in found if question.is_open is None or not alert.open]
@@ -167,8 +167,8 @@ class AlertQueryService:
     async def read_open(self, question: AlertSearch) -> list[ListedAlert]:
         """All open alerts that match the question, newest first."""
         found = await self.views.alerts.read_open(question.store_ids)
-        wanted = sorted(filter(question.matches, found), key=newest_first)
-        return [self.to_listed(alert, True) for alert in wanted]
+        matching = sorted(filter(question.matches, found), key=newest_first)
+        return [self.to_listed(alert, True) for alert in matching]
 
     async def _read_raises(
         self, question: AlertSearch, span: TimeRange, after: AlertPosition | None, limit: int
@@ -180,13 +180,13 @@ class AlertQueryService:
         day = min(span.end - _MILLI, _cursor_instant(after) if after else span.end).date()
         while day >= span.start.date() and days_left and len(found) <= limit:
             alerts = await self.views.alerts.read_raised(question.store_ids, day)
-            wanted = (
+            matching = (
                 alert
                 for alert in alerts
                 if question.matches(alert) and _is_after_cursor(alert, after)
             )
             # The days are read newest first, so that all alerts together are in order.
-            found += sorted(wanted, key=newest_first)
+            found += sorted(matching, key=newest_first)
             day, days_left = day - _DAY, days_left - 1
         # An alert beyond the limit was read, so there is a next page.
         if len(found) > limit:
@@ -213,8 +213,8 @@ class AlertQueryService:
             raised = (self.views.alerts.read_raised([store_id], day) for day in chunk)
             found += [alert for alerts in await asyncio.gather(*raised) for alert in alerts]
         of_span = [alert for alert in found if span.start <= window_start(alert) < span.end]
-        still = await self.views.alerts.read_open([store_id]) if of_span else []
-        is_open = {alert.alert_id for alert in still}
+        open_alerts = await self.views.alerts.read_open([store_id]) if of_span else []
+        is_open = {alert.alert_id for alert in open_alerts}
         shown = sorted(of_span, key=newest_first)
         return [to_listed(alert, alert.alert_id in is_open) for alert in shown]
 

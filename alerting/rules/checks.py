@@ -45,7 +45,7 @@ def find_problems(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
 
 def find_unsupported_field(rule: Rule) -> str | None:
     """The reason why a valid rule cannot be applied yet; None if it can be."""
-    # So far only articles are judged one by one.
+    # So far only articles are evaluated one by one.
     if rule.subject != "none" and rule.kind != "stock":
         return f"subject: a store is judged as a whole, and not yet by {rule.subject}; leave it out"
     if rule.backfill:
@@ -101,7 +101,7 @@ def _check_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
 
 
 def _check_grain(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
-    """Problems of the grain of a rule that is judged by totals of quarter hours."""
+    """Problems of the grain of a rule that is evaluated by totals of quarter hours."""
     if rule.grain == "quarter_hour":
         return
     if rule.kind != "threshold":
@@ -153,7 +153,7 @@ def _eager_problem(metric: str) -> str:
 
 def _stock_kind_problem(metric: str, facts: MetricFacts) -> str:
     if facts.kind == "stock":
-        # Two stock numbers of a window are judged: its minimum and the value at its end.
+        # Two stock numbers of a window are evaluated: its minimum and the value at its end.
         return f"metric: {metric} is a stock; write `kind: stock`"
     return f"metric: {metric} is no stock; a stock rule needs one, e.g. stock_on_hand"
 
@@ -164,8 +164,8 @@ def _check_condition(rule: Rule) -> Iterator[str]:
         yield f"condition: a {rule.kind} rule needs one: {FIELD_HELP['condition'].allowed}"
         return
     if (rule.kind == "baseline") != isinstance(condition, AgainstBaseline):
-        wanted = "kind: baseline" if rule.kind != "baseline" else "a `baseline` in `condition`"
-        yield f"condition: a {rule.kind} rule has no such condition; write {wanted}"
+        advice = "kind: baseline" if rule.kind != "baseline" else "a `baseline` in `condition`"
+        yield f"condition: a {rule.kind} rule has no such condition; write {advice}"
     if isinstance(condition, AgainstBaseline) and _has_too_few_samples(condition):
         yield (
             "condition: four values say nothing of deviations; write `change`, or"
@@ -192,7 +192,7 @@ def _has_too_few_samples(condition: AgainstBaseline) -> bool:
 
 
 def _check_stock(rule: Rule) -> Iterator[str]:
-    """Problems of a stock rule, which judges each article by its minimum stock in a window."""
+    """Problems of a stock rule, which evaluates each article by its minimum stock in a window."""
     if isinstance(rule.condition, Threshold) and rule.condition.op in UPWARD:
         yield "condition: a stock rule is of too little; write `<=` or `<`"
     if rule.subject != "item":

@@ -70,7 +70,7 @@ def overlap(condition: Condition, clear: Condition) -> bool:
 
 
 def matches_condition(
-    condition: Condition, value: ExactValue, usual: WindowBaseline | None = None
+    condition: Condition, value: ExactValue, baseline: WindowBaseline | None = None
 ) -> bool | None:
     """Whether the value, in its metric's unit, fulfils the condition.
 
@@ -81,11 +81,11 @@ def matches_condition(
     """
     if isinstance(condition, Threshold):
         return _matches_threshold(condition, value)
-    return None if usual is None else _matches_baseline(condition, value, usual)
+    return None if baseline is None else _matches_baseline(condition, value, baseline)
 
 
 def matches_clear(
-    clear: Condition, value: ExactValue, usual: WindowBaseline | None = None
+    clear: Condition, value: ExactValue, baseline: WindowBaseline | None = None
 ) -> bool | None:
     """Whether the value fulfils a rule's `clear`; with `sigmas`, a maximum of deviations.
 
@@ -94,10 +94,10 @@ def matches_clear(
     [False, True, True, True, False]
     """
     if isinstance(clear, Threshold) or clear.sigmas is None:
-        return matches_condition(clear, value, usual)
-    if usual is None or usual.variance <= 0:
+        return matches_condition(clear, value, baseline)
+    if baseline is None or baseline.variance <= 0:
         return None
-    return Fraction(value - usual.mean) ** 2 <= _limit_squared(clear.sigmas, usual)
+    return Fraction(value - baseline.mean) ** 2 <= _limit_squared(clear.sigmas, baseline)
 
 
 def _matches_threshold(threshold: Threshold, value: ExactValue) -> bool:
@@ -105,7 +105,7 @@ def _matches_threshold(threshold: Threshold, value: ExactValue) -> bool:
 
 
 def threshold_value(
-    condition: Condition, value: float | None, usual: WindowBaseline | None
+    condition: Condition, value: float | None, baseline: WindowBaseline | None
 ) -> float | None:
     """The number to compare a value with, in its metric's unit, to 6 decimals; None for none.
 
@@ -113,36 +113,36 @@ def threshold_value(
     """
     if isinstance(condition, Threshold):
         return float(condition.value)
-    if usual is None:
+    if baseline is None:
         return None
     if condition.sigmas is not None:
-        if value is None or usual.variance <= 0:
+        if value is None or baseline.variance <= 0:
             return None
-        distance = condition.sigmas * math.sqrt(usual.variance)
-        return round(float(usual.mean) + math.copysign(distance, value - usual.mean), 6)
-    if usual.mean <= 0:
+        distance = condition.sigmas * math.sqrt(baseline.variance)
+        return round(float(baseline.mean) + math.copysign(distance, value - baseline.mean), 6)
+    if baseline.mean <= 0:
         return None
     percent = 100 + Fraction(condition.change_threshold.value)
-    return round(float(usual.mean * percent / 100), 6)
+    return round(float(baseline.mean * percent / 100), 6)
 
 
 def _matches_baseline(
-    condition: AgainstBaseline, value: ExactValue, usual: WindowBaseline
+    condition: AgainstBaseline, value: ExactValue, baseline: WindowBaseline
 ) -> bool | None:
-    distance = Fraction(value - usual.mean)
+    distance = Fraction(value - baseline.mean)
     if condition.sigmas is not None:
         # Both directions count. With a variance of zero, a distance is no number of deviations.
-        far = distance**2 >= _limit_squared(condition.sigmas, usual)
-        return far if usual.variance > 0 else None
+        far = distance**2 >= _limit_squared(condition.sigmas, baseline)
+        return far if baseline.variance > 0 else None
     # A mean of zero or less has no percentages.
-    if condition.change is None or usual.mean <= 0:
+    if condition.change is None or baseline.mean <= 0:
         return None
-    return _matches_threshold(condition.change_threshold, 100 * distance / usual.mean)
+    return _matches_threshold(condition.change_threshold, 100 * distance / baseline.mean)
 
 
-def _limit_squared(sigmas: float, usual: WindowBaseline) -> Fraction:
+def _limit_squared(sigmas: float, baseline: WindowBaseline) -> Fraction:
     # Squares avoid the float of a root; repr() gives `sigmas` as written, not its binary value.
-    return Fraction(repr(sigmas)) ** 2 * usual.variance
+    return Fraction(repr(sigmas)) ** 2 * baseline.variance
 
 
 def _half_line(condition: Condition) -> Threshold:

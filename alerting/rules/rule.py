@@ -71,7 +71,7 @@ Subject = Literal["none", "item", "till", "device", "zone", "category"]
 ComparisonSign = Literal[">=", ">", "<=", "<"]
 RuleGrain = Literal["quarter_hour", "hour", "day", "since_opening"]
 Severity = Literal["info", "warning", "critical"]
-# The kinds an evaluator can judge today; rules of other kinds are read and checked, not applied.
+# The kinds an evaluator can evaluate today; rules of other kinds are read and checked, not applied.
 EVALUATED_KINDS: tuple[RuleKind, ...] = ("threshold", "baseline", "silence", "stock")
 
 
@@ -270,7 +270,7 @@ def rule_to_fields(rule: Rule) -> dict[str, Any]:
 
 
 def version_at(chain: Sequence[RuleVersion], window_start: int) -> RuleVersion | None:
-    """The version by which a window is judged; None where none is in force yet.
+    """The version by which a window is evaluated; None where none is in force yet.
 
     In:  the versions of one rule, ascending; the window's start, milliseconds since 1970 (UTC).
     Out: the version may be a retired one, which raises no alert.
@@ -281,5 +281,5 @@ def version_at(chain: Sequence[RuleVersion], window_start: int) -> RuleVersion |
 
 
 def with_cosmetics(rule: Rule, other: Rule) -> Rule:
-    """The rule with the COSMETIC fields of the other one."""
+    """The rule with the COSMETIC_FIELDS of the other one."""
     return replace(rule, **{name: getattr(other, name) for name in COSMETIC_FIELDS})

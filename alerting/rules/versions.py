@@ -145,7 +145,7 @@ def effective_from(arrived_ms: int) -> int:
     """The first start of a window that is at least one window after the arrival of a version.
 
     Both are in milliseconds since 1970 (UTC). The result depends on the record alone, so no reader
-    ever judges a window by a version that arrived after the window had begun.
+    ever evaluates a window by a version that arrived after the window had begun.
 
     >>> effective_from(0), effective_from(1), effective_from(900_000)
     (900000, 1800000, 1800000)
@@ -154,7 +154,7 @@ def effective_from(arrived_ms: int) -> int:
 
 
 def meaning_fields(rule: Rule) -> dict[str, Any]:
-    """The fields that make a version, by their names in a file: all but those of COSMETIC.
+    """The fields that make a version, by their names in a file: all but COSMETIC_FIELDS.
 
     Rules with the same meaning have equal results: an order that decides nothing is removed, and a
     `clear` that is the condition's negation counts as the default.
@@ -197,11 +197,11 @@ def build_history(entries: Iterable[RuleEntry]) -> RuleHistory:
             history = histories.setdefault(entry.stored.rule.rule_id, _ChangeHistory())
             history.add(entry.stored, entry.arrived_ms)
     chains = {rule_id: history.to_versions() for rule_id, history in histories.items()}
-    held: dict[str, StoredRule] = {}
+    effective: dict[str, StoredRule] = {}
     for history in histories.values():
-        held |= history.effective_changes()
+        effective |= history.effective_changes()
     written = {rule_id: chain for rule_id, chain in chains.items() if chain}
-    return RuleHistory(written, held, tuple(unread))
+    return RuleHistory(written, effective, tuple(unread))
 
 
 def change_number(newest: RuleVersion | None) -> RuleChangeNumber:

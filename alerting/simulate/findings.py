@@ -54,7 +54,7 @@ class IncompleteDay(NamedTuple):
 
 
 class WindowValue(NamedTuple):
-    """The number by which the rule judged a window, in the metric's unit.
+    """The number by which the rule evaluated a window, in the metric's unit.
 
     `window`: its start, ms since 1970 (UTC). `value`: None if the window is not served complete,
     silent, or withheld.
@@ -67,9 +67,9 @@ class WindowValue(NamedTuple):
 class SimulatedStore(NamedTuple):
     """A store's episodes in the requested span, and the parts of it that are uncertain.
 
-    `since`: the first judged window, ms since 1970 (UTC). `is_certain`: whether no window before it
-    could change the result. `articles`: how many articles a stock rule has looked at. `values`: by
-    subject the values of the windows of the span, if they were requested.
+    `since`: the first evaluated window, ms since 1970 (UTC). `is_certain`: whether no window before
+    it could change the result. `articles`: how many articles a stock rule has looked at. `values`:
+    by subject the values of the windows of the span, if they were requested.
     """
 
     store_id: str

@@ -31,12 +31,12 @@ class SimulatedRules(NamedTuple):
 
     @property
     def is_per_article(self) -> bool:
-        """Whether the rule, or one that it waits for, judges articles one by one."""
+        """Whether the rule, or one that it waits for, evaluates articles one by one."""
         return any(rule.is_cumulative for rule in self.together.rules)
 
 
 class StoreSource(NamedTuple):
-    """A store, the views of one moment, and `read_now`, which returns once it has read more.
+    """A store, a snapshot of the views, and `read_now`, which returns once it has read more.
 
     `first_days`: the UTC day of the store's first event, by family. `missing`: the families of
     which the store should send data and never has.
@@ -85,7 +85,7 @@ class StoreRun:
         return self._days.day_starts(span.cut_at(self._verdicts.end))
 
     def list_requests(self, rule: VersionedRule, span: WindowSpan) -> list[ReadRequest]:
-        """The readings needed to judge the days of the span."""
+        """The readings needed to evaluate the days of the span."""
         return [
             reading
             for start in self.day_starts(span)
@@ -99,8 +99,8 @@ class StoreRun:
         for start in self.day_starts(span):
             yield from self._verdicts.day_windows(rule, self._source.store_id, start, subject)
 
-    def complete_windows(self) -> frozenset[int]:
-        """The starts of the windows that are served complete to the versions that judge them."""
+    def covered_windows(self) -> frozenset[int]:
+        """The starts of the windows that are covered for the versions that evaluate them."""
         rule = self._rules.rule
         # A version for whole stores does not show how articles are served, nor the reverse.
         probes = (WHOLE_STORE, NO_ARTICLE) if rule.is_cumulative else (WHOLE_STORE,)
@@ -108,7 +108,7 @@ class StoreRun:
             {
                 window.verdict.window
                 for window in self.windows(rule, self.span, subject)
-                if window.verdict.is_complete
+                if window.verdict.is_covered
             }
             for subject in probes
         ]
@@ -127,8 +127,10 @@ class StoreRun:
 
 def _stock_metrics(rule: VersionedRule, span: WindowSpan) -> list[Metric]:
     """The stock metrics of the rule's versions on the span, once each."""
-    judging = {version.version for version, _ in rule.split_by_version(span) if version is not None}
-    read = (rule.metrics(number) for number in sorted(judging))
+    version_numbers = {
+        version.version for version, _ in rule.split_by_version(span) if version is not None
+    }
+    read = (rule.metrics(number) for number in sorted(version_numbers))
     metrics = [version_metrics.metric for version_metrics in read if version_metrics is not None]
     found = {metric.entry.id: metric for metric in metrics if metric.stock is not None}
     return [*found.values()]

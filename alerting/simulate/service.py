@@ -66,46 +66,46 @@ class SimulationService:
 
     @classmethod
     def from_settings(cls, settings: Settings, views: ViewReader) -> "SimulationService":
-        """Build the desk over the topics of the brokers. Raises BadSettings."""
+        """Build the service over the topics of the brokers. Raises BadSettings."""
         simulator = Simulator(views, StoreRegistry.load(settings), settings)
         known = RuleRepository(RuleReader(settings), partial(write_rules, settings))
         return cls(known, simulator)
 
-    async def simulate_page(self, wish: SimulationRequest, after: str = "") -> SimulatedPage:
+    async def simulate_page(self, request: SimulationRequest, after: str = "") -> SimulatedPage:
         """Simulate the stores after the store `after`.
 
         Raises UnknownName, BadQuery, ViewsUnreachable, and SimulationsBusy when too many wait.
         """
         async with self.queue.acquire():
-            return await self.simulator.simulate_page(await self._build_query(wish), after)
+            return await self.simulator.simulate_page(await self._build_query(request), after)
 
-    async def _build_query(self, wish: SimulationRequest) -> SimulationQuery:
+    async def _build_query(self, request: SimulationRequest) -> SimulationQuery:
         read = await self.rules.read()
         chains: Mapping[str, Sequence[RuleVersion]] = read.versions
-        if wish.draft is not None:
-            _refuse_contradiction(wish.draft, read)
-            chains = _replace_rule(chains, wish.draft)
-        elif wish.rule_id not in chains:
+        if request.draft is not None:
+            _refuse_contradiction(request.draft, read)
+            chains = _replace_rule(chains, request.draft)
+        elif request.rule_id not in chains:
             # It raises the same error as the other endpoints.
-            await self.rules.versions(wish.rule_id)
-        together = RuleSet(_select_rules(chains, wish.rule_id))
-        rule = next((rule for rule in together.rules if rule.rule_id == wish.rule_id), None)
+            await self.rules.versions(request.rule_id)
+        together = RuleSet(_select_rules(chains, request.rule_id))
+        rule = next((rule for rule in together.rules if rule.rule_id == request.rule_id), None)
         if rule is None:
             raise BadQuery(
                 "rule",
-                f"rule: {wish.rule_id} is not judged; judged are"
+                f"rule: {request.rule_id} is not judged; judged are"
                 f" {' and '.join(EVALUATED_KINDS)} rules of whole stores",
             )
         rules = SimulatedRules(rule, together)
-        _refuse_long(rules, wish.span)
-        return SimulationQuery(rules, wish.span, self.now(), wish.stores, wish.with_values)
+        _refuse_long(rules, request.span)
+        return SimulationQuery(rules, request.span, self.now(), request.stores, request.with_values)
 
 
 def _replace_rule(chains: RuleVersions, rule: Rule) -> RuleVersions:
     """The rules with this one in the place of all its versions."""
-    own = chains.get(rule.rule_id, ())
+    versions = chains.get(rule.rule_id, ())
     # It gets a number of its own, because no alert was sent under this version.
-    number = own[-1].version + 1 if own else 1
+    number = versions[-1].version + 1 if versions else 1
     return {
         **chains,
         rule.rule_id: (RuleVersion(rule=rule, version=number, effective_from=_ALWAYS),),
@@ -121,7 +121,7 @@ def _select_rules(chains: RuleVersions, rule_id: str) -> RuleVersions:
         name = waiting.pop()
         if name in chains and name not in found:
             first, *later = chains[name]
-            # A version in force from tomorrow would judge no window of yesterday.
+            # A version in force from tomorrow would evaluate no window of yesterday.
             found[name] = (structs.replace(first, effective_from=_ALWAYS), *later)
             waiting += _dependency_ids(chains[name])
     return found

@@ -55,85 +55,85 @@ class Simulator:
         self._views, self._registry, self._settings = views, registry, settings
         self._baselines = BaselineCache(views, registry, settings)
 
-    async def simulate_page(self, asked: SimulationQuery, after: str) -> SimulatedPage:
+    async def simulate_page(self, query: SimulationQuery, after: str) -> SimulatedPage:
         """Simulate the stores after `after`, as many as fit on a page. Raises ViewsUnreachable."""
-        # The stores of a page share one moment, so that all use the same generation of a day.
-        moment = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
+        # The stores of a page share one snapshot, so that all use the same generation of a day.
+        snapshot = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
         stopped = Event()
-        read_now = _thread_reader(moment, asyncio.get_running_loop(), stopped)
-        sources = await self._sources(asked, moment, read_now)
+        read_now = _thread_reader(snapshot, asyncio.get_running_loop(), stopped)
+        sources = await self._sources(query, snapshot, read_now)
         waiting = [store_id for store_id in sorted(sources) if store_id > after]
-        page = waiting[: _max_page_stores(asked)]
+        page = waiting[: _max_page_stores(query)]
         try:
-            judged = [await self._simulate_store(asked, sources[name]) for name in page]
+            simulated = [await self._simulate_store(query, sources[name]) for name in page]
         except asyncio.CancelledError:
             # A thread cannot be cancelled: it ends at its next read.
             stopped.set()
             raise
         last = page[-1] if len(waiting) > len(page) else None
-        return SimulatedPage(tuple(judged), last)
+        return SimulatedPage(tuple(simulated), last)
 
     async def _sources(
-        self, asked: SimulationQuery, moment: SnapshotReader, read_now: ReadNow
+        self, query: SimulationQuery, snapshot: SnapshotReader, read_now: ReadNow
     ) -> dict[str, StoreSource]:
         """The requested stores that the rule covers, by id."""
         active = ActiveStores(self._views, self._settings.partitions)
-        await active.read(asked.rules.together.families)
-        mandatory, found = asked.rules.together.mandatory_stores, dict[str, StoreSource]()
+        await active.read(query.rules.together.families)
+        mandatory, found = query.rules.together.mandatory_stores, dict[str, StoreSource]()
 
         def opens(store_id: str) -> bool:
             """Whether the stores file has the store's opening hours on a day of the span."""
-            days = moment.days(store_id)
-            starts = days.day_starts(asked.span)
+            days = snapshot.days(store_id)
+            starts = days.day_starts(query.span)
             return any(has_opening_hours(days, days.date(start)) for start in starts)
 
         # An evaluator knows the stores of its partition; all partitions together are all stores.
         for number in range(self._settings.partitions):
             senders = active.partition_stores(number)
             missing = active.missing_stores(number, mandatory, opens)
-            for store_id in candidate_stores(asked.rules.rule, all_stores(senders, missing)):
-                if self._is_covered(asked, store_id):
-                    own = {
+            for store_id in candidate_stores(query.rules.rule, all_stores(senders, missing)):
+                if self._is_covered(query, store_id):
+                    first_days = {
                         name: days[store_id] for name, days in senders.items() if store_id in days
                     }
                     silent = frozenset(name for name, ids in missing.items() if store_id in ids)
-                    found[store_id] = StoreSource(store_id, moment, read_now, own, silent)
+                    found[store_id] = StoreSource(store_id, snapshot, read_now, first_days, silent)
         return found
 
-    def _is_covered(self, asked: SimulationQuery, store_id: str) -> bool:
+    def _is_covered(self, query: SimulationQuery, store_id: str) -> bool:
         """Whether the store is requested, and a version of the rule covers it on some day."""
         store = self._registry.store(store_id)
-        return (asked.stores is None or store_id in asked.stores) and any(
+        return (query.stores is None or store_id in query.stores) and any(
             applies_to(version.rule, store, day)
-            for version in asked.rules.rule.versions
-            for day in span_utc_days(asked.span)
+            for version in query.rules.rule.versions
+            for day in span_utc_days(query.span)
         )
 
-    async def _simulate_store(self, asked: SimulationQuery, source: StoreSource) -> SimulatedStore:
-        simulation = StoreSimulation(asked.rules, source, asked.span, asked.now)
-        # Most rows are read at once; only judging shows how much further back it has to read.
+    async def _simulate_store(self, query: SimulationQuery, source: StoreSource) -> SimulatedStore:
+        simulation = StoreSimulation(query.rules, source, query.span, query.now)
+        # Most rows are read at once; only the evaluation shows how much further back to read.
         await source.snapshot.read(simulation.list_requests())
-        return await SIMULATIONS.run(simulation.simulate, asked.with_values)
+        return await SIMULATIONS.run(simulation.simulate, query.with_values)
 
 
-def _max_page_stores(asked: SimulationQuery) -> int:
+def _max_page_stores(query: SimulationQuery) -> int:
     """How many stores fit on a page."""
-    days = (asked.span.end - asked.span.start) / DAY_MILLIS
-    if asked.rules.is_per_article:
+    days = (query.span.end - query.span.start) / DAY_MILLIS
+    if query.rules.is_per_article:
         return max(1, int(MAX_SHELF_DAYS / (days + MAX_LEAD_DAYS_ARTICLES)))
     return max(1, int(MAX_STORE_DAYS / days))
 
 
 def _thread_reader(
-    moment: SnapshotReader, loop: asyncio.AbstractEventLoop, stopped: Event
+    snapshot: SnapshotReader, loop: asyncio.AbstractEventLoop, stopped: Event
 ) -> ReadNow:
     """A function that reads from a thread through the connection's event loop, until stopped."""
 
-    def read_now(wanted: Sequence[ReadRequest]) -> None:
+    def read_now(requests: Sequence[ReadRequest]) -> None:
         """Read the missing readings. Raises CancelledError once stopped."""
         if stopped.is_set():
             raise CancelledError
-        if missing := moment.missing(wanted):
-            asyncio.run_coroutine_threadsafe(moment.read(missing), loop).result()
+        if missing := snapshot.missing(requests):
+            asyncio.run_coroutine_threadsafe(snapshot.read(missing), loop).result()
 
     return read_now

@@ -23,7 +23,7 @@ MAX_SUBJECTS_WITH_VALUES = 6
 _LEAD_DAYS = (1, 2, 4, 8, 16, 32)
 # Most shops have an article that for weeks is neither out of stock nor plentiful; it stays unsure.
 MAX_LEAD_DAYS_ARTICLES = 8
-# Judges the days of a span.
+# Evaluates the days of a span.
 RunSpan = Callable[[WindowSpan], StoreRun]
 
 
@@ -50,15 +50,15 @@ class StoreSimulation:
         since, is_certain = find_begin(self._rules, self._source, start, self._run)
         run = self._run(WindowSpan(since, self._end))
         alerts = run.alerts()
-        complete = run.complete_windows()
+        covered = run.covered_windows()
         episodes = sorted(
-            self._episodes(alerts, complete), key=lambda found: (found.episode.start, found.subject)
+            self._episodes(alerts, covered), key=lambda found: (found.episode.start, found.subject)
         )
         shelves = run.shelves(self._rules.rule, self._span)
         return SimulatedStore(
             self._source.store_id,
             tuple(episodes),
-            tuple(self._incomplete_days(complete)),
+            tuple(self._incomplete_days(covered)),
             since,
             is_certain,
             len({subject for day in shelves for subject in day.subjects}),
@@ -69,7 +69,7 @@ class StoreSimulation:
         return StoreRun(self._rules, self._source, span, self._now)
 
     def _episodes(
-        self, alerts: Iterable[Alert], complete: Collection[int]
+        self, alerts: Iterable[Alert], covered: Collection[int]
     ) -> Iterator[SimulatedEpisode]:
         """The episodes that are open in a window of the span and were raised before its end."""
         start, end = self._span
@@ -90,14 +90,14 @@ class StoreSimulation:
                 Episode(begun, raised, alert.rule_version, ended),
                 alert.value,
                 alert.threshold,
-                all(window in complete for window in whole.windows),
+                all(window in covered for window in whole.windows),
             )
 
-    def _incomplete_days(self, complete: Collection[int]) -> Iterator[IncompleteDay]:
-        # Days that have not begun are reported too: they are just as incomplete.
+    def _incomplete_days(self, covered: Collection[int]) -> Iterator[IncompleteDay]:
+        # Days that have not begun are reported too: they are not covered either.
         for start in self._days.day_starts(self._span):
             day = self._days.day(start).intersect(self._span)
-            if missing := sum(window not in complete for window in day.windows):
+            if missing := sum(window not in covered for window in day.windows):
                 counts = missing, len(day.windows)
                 date = self._days.date(day.start)
                 yield IncompleteDay(self._source.store_id, date, *day, *counts)
@@ -113,7 +113,7 @@ class StoreSimulation:
             subject: tuple(
                 WindowValue(
                     window.verdict.window,
-                    alert_value(rule, window, subject) if window.is_complete else None,
+                    alert_value(rule, window, subject) if window.is_covered else None,
                 )
                 for window in run.windows(rule, self._span, subject)
                 if window.verdict.window in self._span.windows
@@ -129,7 +129,7 @@ def _millis(text: str) -> int:
 def find_begin(
     rules: SimulatedRules, source: StoreSource, start: int, run: RunSpan
 ) -> tuple[int, bool]:
-    """The start of the day to judge from, and whether no day before it can change the result.
+    """The start of the day to evaluate from, and whether no day before it can change the result.
 
     `start`: the start of the first requested window, milliseconds since 1970 (UTC).
     """
@@ -150,7 +150,7 @@ def find_begin(
     return since, is_certain
 
 
-def find_idle_window(judgements: Iterable[WindowVerdict]) -> int | None:
+def find_idle_window(verdicts: Iterable[WindowVerdict]) -> int | None:
     """The start of the first window (ms since 1970, UTC) after which a fold is at rest.
 
     This holds for any state before the windows; None where there is no such window. The fold is at
@@ -159,10 +159,10 @@ def find_idle_window(judgements: Iterable[WindowVerdict]) -> int | None:
     """
     run = 0
     # Windows that raise are no such proof, because an open episode may have begun before them.
-    for judgement in judgements:
-        run = run + 1 if judgement.verdict == -1 else 0
-        if run and run >= judgement.clear_for:
-            return judgement.window
+    for verdict in verdicts:
+        run = run + 1 if verdict.verdict == -1 else 0
+        if run and run >= verdict.clear_for:
+            return verdict.window
     return None
 
 
@@ -207,11 +207,11 @@ class _Search:
         subjects = {subject for day in shelves for subject in day.subjects}
         rests: dict[Hashable, int | None] = {}
         for subject in subjects | ({WHOLE_STORE} if rule.evaluates_stores else set()):
-            # Articles with equal stock levels are judged alike, and most have equals.
+            # Articles with equal stock levels are evaluated alike, and most have equals.
             key = subject == WHOLE_STORE, *(day.steps_for(subject) for day in shelves)
             if key not in rests:
-                judged = self._run.windows(rule, before, subject)
-                rests[key] = _find_subject_rest(judged, subject, certain)
+                windows = self._run.windows(rule, before, subject)
+                rests[key] = _find_subject_rest(windows, subject, certain)
         found = [window for window in rests.values() if window is not None]
         return max(found, default=before.start) if len(found) == len(rests) else None
 
@@ -225,8 +225,8 @@ def _first_event(rule: VersionedRule, source: StoreSource) -> int:
     return min((utc_span(day).start for day in days), default=0)
 
 
-def _find_subject_rest(judged: Iterable[DayWindow], subject: str, certain: int) -> int | None:
-    known = [window for window in judged if window.counts and window.verdict.window >= certain]
+def _find_subject_rest(windows: Iterable[DayWindow], subject: str, certain: int) -> int | None:
+    known = [window for window in windows if window.counts and window.verdict.window >= certain]
     rests = find_idle_window(window.verdict for window in known)
     # An article that was never counted has no open episode.
     uncounted = (window.verdict.window for window in known if _is_never_counted(window, subject))
@@ -239,5 +239,5 @@ def _is_never_counted(window: DayWindow, subject: str) -> bool:
     if window.cells is None or window.cells.metric.shelves is None:
         return False
     reached = window.cells.metric.shelves.levels(subject)
-    # In a window that is not served complete, the receipts may be missing instead.
-    return window.verdict.is_complete and (reached is None or reached.level is None)
+    # In a window that is not covered, the receipts may be missing instead.
+    return window.verdict.is_covered and (reached is None or reached.level is None)

@@ -75,7 +75,7 @@ class TopicFeed:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def current_position(self) -> StreamPosition:
-        """The place behind the records read so far, after the first look at the topic.
+        """The place behind the records read so far, after the first read of the topic.
 
         Raises ViewsUnreachable.
         """
@@ -142,14 +142,14 @@ class TopicFeed:
         self._post(partial(self._replace, recent))
         begin = dict(enumerate(recent.position.offsets))
         with Tail(self._settings, self._topic, begin) as tail:
-            looked, last_until = time.monotonic(), dict(tail.until)
+            checked_at, last_until = time.monotonic(), dict(tail.until)
             while not self._stopped.is_set():
                 records, until = tail.read(MAX_RECORDS, _POLL_SECONDS), dict(tail.until)
                 if until != last_until:
                     self._post(partial(self._add, recent, records, until))
                     last_until = until
-                if time.monotonic() - looked > _TOPIC_CHECK_SECONDS:
-                    looked = time.monotonic()
+                if time.monotonic() - checked_at > _TOPIC_CHECK_SECONDS:
+                    checked_at = time.monotonic()
                     if read_topic_id(self._settings, self._topic) != now.topic_id:
                         return
 
@@ -181,7 +181,7 @@ class TopicFeed:
 
 
 def read_batch(settings: Settings, topic: str, place: StreamPosition) -> StreamBatch:
-    """The records in Kafka behind a place, at most MAX_AT_ONCE. Raises StackError."""
+    """The records in Kafka behind a place, at most MAX_RECORDS. Raises StackError."""
     now = read_topic_state(settings, topic)
     going_on = clamp_position(place, now.topic_id, now.bounds)
     if going_on != place:

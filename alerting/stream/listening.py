@@ -39,7 +39,7 @@ async def listen(
     yield FeedEvent(place)
     sent_at = time.monotonic()
     while not feed.has_ended:
-        # Taken before the look, so that a change between the two ends the wait below.
+        # Taken before the read, so that a change between the two ends the wait below.
         changed = feed.change_event
         batch = await feed.read_after(place)
         # The gap comes before the events behind it, so that they do not seem complete.

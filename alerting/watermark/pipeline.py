@@ -21,7 +21,7 @@ from tally.config.settings import Settings
 from tally.errors import StackError, ViewsUnreachable
 
 RULES = "alert-rules"
-# The timeout of one request. A look that takes longer than a tick only delays the next one.
+# The timeout of one request. A snapshot that takes longer than a tick only delays the next one.
 ANSWER_SECONDS = 5.0
 # It reads all epochs: the highest decides, also after a rollback to an earlier definition.
 _SPEED_EPOCHS = "SELECT partition, epoch, until, floor FROM speed_epoch WHERE family = ?"
@@ -69,9 +69,9 @@ class ViewProgress:
 
 
 class LivePipeline:
-    """A pipeline (look.py) for one look only, as a client never forgets what its brokers said.
+    """A pipeline for one snapshot only, because a client never forgets what its brokers said.
 
-    `stood`: the raw positions at the previous look.
+    `previous_positions`: the raw positions at the previous snapshot.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class LivePipeline:
         settings: Settings,
         views: ViewProgress,
         families: Sequence[str],
-        stood: TopicOffsets,
+        previous_positions: TopicOffsets,
     ) -> None:
         self._everything, self._committed = consumers
         self._settings, self._views, self._families = settings, views, families
-        self._previous_positions = stood
-        # The positions as the brokers report them, for the next look.
+        self._previous_positions = previous_positions
+        # The positions as the brokers report them, for the next snapshot.
         self.reported_positions: TopicOffsets = {}
 
     def raw_ends(self) -> TopicOffsets:
@@ -154,16 +154,19 @@ class LivePipeline:
 
 @contextmanager
 def open_pipeline(
-    settings: Settings, views: ViewProgress, families: Sequence[str], stood: TopicOffsets
+    settings: Settings,
+    views: ViewProgress,
+    families: Sequence[str],
+    previous_positions: TopicOffsets,
 ) -> Iterator[LivePipeline]:
-    """A pipeline for one look, with clients of its own."""
+    """A pipeline for one snapshot, with clients of its own."""
     uncommitted = {"isolation.level": "read_uncommitted"}
     with (
         kafka_consumer(settings, "ticks-offsets", uncommitted) as everything,
         # It uses the group's name but never joins the group, so no partitions are reassigned.
         kafka_consumer(settings, NORMALISER_GROUP) as committed,
     ):
-        yield LivePipeline((everything, committed), settings, views, families, stood)
+        yield LivePipeline((everything, committed), settings, views, families, previous_positions)
 
 
 def raw_topic(family: str) -> str:

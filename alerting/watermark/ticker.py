@@ -85,20 +85,20 @@ class Ticker:
         if not self._at:
             self._last_ticks = read_ticks(self._settings)
             self._at = broker_millis(self._settings)
-        heard = read_newest_ticks(self._settings)
+        newest = read_newest_ticks(self._settings)
         with open_pipeline(
             self._settings, self._views, self._families, self._previous_positions
         ) as brokers:
-            ticks = self._next_ticks(brokers, heard)
+            ticks = self._next_ticks(brokers, newest)
             self._previous_positions = brokers.reported_positions
         self._at = self._sender.send(ticks)
         self._last_ticks = ticks
         return ticks
 
-    def _next_ticks(self, brokers: LivePipeline, heard: PartitionTicks) -> dict[int, Tick]:
-        looks = probe_pipeline(brokers, self._families, self._at)
-        for name, look in looks.items():
-            self._watermarks[name] = advance(self._watermarks[name], look)
+    def _next_ticks(self, brokers: LivePipeline, newest: PartitionTicks) -> dict[int, Tick]:
+        snapshots = probe_pipeline(brokers, self._families, self._at)
+        for name, snapshot in snapshots.items():
+            self._watermarks[name] = advance(self._watermarks[name], snapshot)
         # Read after the instant was taken: a rule written before the instant is below this end.
         until, flips = self._rules_until(brokers), self._views.flip_tokens(self._families)
         ticks = {}
@@ -110,7 +110,7 @@ class Ticker:
             )
             # The number of another ticker's tick is taken without adding one: several tickers do
             # not make it grow faster, and those that remain continue from the furthest one.
-            ticks[number] = merge_ticks(merge_ticks(known, now), heard.get(number, NO_TICK))
+            ticks[number] = merge_ticks(merge_ticks(known, now), newest.get(number, NO_TICK))
         return ticks
 
     def _rules_until(self, brokers: LivePipeline) -> int:
@@ -122,14 +122,14 @@ class Ticker:
         return until
 
 
-def build_tick(partition: int, walks: Mapping[str, FamilyWatermarks]) -> Tick:
-    """A tick with only what the walks of the families say of a partition."""
-    by_family = {name: walk.watermarks.get(partition) for name, walk in walks.items()}
-    said = {name: state for name, state in by_family.items() if state is not None}
-    through = {name: state.through for name, state in said.items()}
+def build_tick(partition: int, families: Mapping[str, FamilyWatermarks]) -> Tick:
+    """A tick with only what the watermarks of the families say of a partition."""
+    by_family = {name: family.watermarks.get(partition) for name, family in families.items()}
+    known = {name: state for name, state in by_family.items() if state is not None}
+    through = {name: state.through for name, state in known.items()}
     return Tick(
         through={name: at for name, at in through.items() if at is not None},
-        epoch={name: state.epoch for name, state in said.items()},
+        epoch={name: state.epoch for name, state in known.items()},
     )
 
 

@@ -1,12 +1,12 @@
-"""Up to when all arrived records of one family have been read: a pure function of the looks.
+"""Up to when all arrived records of one family have been read: a pure function of the snapshots.
 
 A record travels from its raw topic through the normaliser to a canonical topic, and from there into
-the rows of the speed layer. The walk follows it: at an instant T, the ends of the raw topic are
-read; once the normaliser's positions have passed them, all that had arrived by T lies in the
+the rows of the speed layer. The watermarks follow it: at an instant T, the ends of the raw topic
+are read; once the normaliser's positions have passed them, all that had arrived by T lies in the
 canonical topic, below its current ends; once the speed layer has passed those, it has been read.
 
-A busy pipeline never stands at its ends. So milestones are kept until they are passed, over as many
-looks as it takes: the oldest, so that a slow pipeline reaches it, and the newest, so that a
+A busy pipeline never stands at its ends. So barriers are kept until they are passed, over as many
+snapshots as it takes: the oldest, so that a slow pipeline reaches it, and the newest, so that a
 pipeline that has caught up shows it at once.
 """
 
@@ -26,14 +26,14 @@ class SpeedPosition(NamedTuple):
 
 
 # The end offsets of one family's topic by partition, at an instant in ms since 1970 (UTC).
-Milestone: TypeAlias = OffsetBarrier[int, int]
+EndBarrier: TypeAlias = OffsetBarrier[int, int]
 # A partition without a known offset is not behind anything, even if it is empty.
 _UNKNOWN = -1
 
 
 @dataclass(frozen=True)
 class PipelineSnapshot:
-    """One look at a family; each field was read after the fields above it.
+    """A snapshot of a family; each field was read after the fields above it.
 
     `at`: an instant (ms since 1970, UTC) that had passed by the brokers' clock before. `raw_ends`
     and `canonical_ends`: ends of the raw and the canonical topic, including open transactions;
@@ -63,64 +63,66 @@ class Watermark:
 
 @dataclass(frozen=True)
 class FamilyWatermarks:
-    """The state of the walk between two looks.
+    """The watermarks of a family between two snapshots.
 
-    `raw_barriers`: milestones that the normaliser has to pass. `canonical_barriers`: by partition
-    the milestones that the speed layer has to pass. `watermarks`: how far each partition is known
-    to be read.
+    `raw_barriers`: barriers that the normaliser has to pass. `canonical_barriers`: by partition
+    the barriers that the speed layer has to pass. `watermarks`: how far each partition is known to
+    be read.
     """
 
-    raw_barriers: tuple[Milestone, ...] = ()
-    canonical_barriers: Mapping[int, tuple[Milestone, ...]] = field(default_factory=dict)
+    raw_barriers: tuple[EndBarrier, ...] = ()
+    canonical_barriers: Mapping[int, tuple[EndBarrier, ...]] = field(default_factory=dict)
     watermarks: Mapping[int, Watermark] = field(default_factory=dict)
 
 
-def advance(walk: FamilyWatermarks, look: PipelineSnapshot) -> FamilyWatermarks:
-    """The walk after one more look; `through` of a partition never decreases within an epoch.
+def advance(before: FamilyWatermarks, snapshot: PipelineSnapshot) -> FamilyWatermarks:
+    """The watermarks after a snapshot; `through` of a partition never decreases within an epoch.
 
-    Missing offsets hold the walk back: its state stays the same until they are known.
+    Missing offsets hold the watermarks back: they stay the same until the offsets are known.
     """
-    ahead = walk.raw_barriers
-    if look.raw_ends:
-        ahead = _add_barrier(ahead, OffsetBarrier(look.at, look.raw_ends))
-    passed, raw = _split_barriers(ahead, look.positions)
-    canonical = dict(walk.canonical_barriers)
+    ahead = before.raw_barriers
+    if snapshot.raw_ends:
+        ahead = _add_barrier(ahead, OffsetBarrier(snapshot.at, snapshot.raw_ends))
+    passed, raw = _split_barriers(ahead, snapshot.positions)
+    canonical = dict(before.canonical_barriers)
     if passed is not None:
-        # The ends of this look and of no earlier one: only now all that had arrived by then is
+        # The ends of this snapshot and of no earlier one: only now all that had arrived by then is
         # below them, because the normaliser commits its positions and records in one transaction.
-        for number, end in look.canonical_ends.items():
-            milestone = OffsetBarrier(passed, {number: end})
-            canonical[number] = _add_barrier(canonical.get(number, ()), milestone)
-    said = dict(walk.watermarks)
-    for number, reach in look.speed_positions.items():
-        read = _read_offsets(look, number, reach)
+        for number, end in snapshot.canonical_ends.items():
+            barrier = OffsetBarrier(passed, {number: end})
+            canonical[number] = _add_barrier(canonical.get(number, ()), barrier)
+    watermarks = dict(before.watermarks)
+    for number, position in snapshot.speed_positions.items():
+        read = _read_offsets(snapshot, number, position)
         at, canonical[number] = _split_barriers(canonical.get(number, ()), read)
-        said[number] = _merge_watermarks(said.get(number), Watermark(reach.epoch, at))
-    return FamilyWatermarks(raw, canonical, said)
+        watermarks[number] = _merge_watermarks(
+            watermarks.get(number), Watermark(position.epoch, at)
+        )
+    return FamilyWatermarks(raw, canonical, watermarks)
 
 
-def _read_offsets(look: PipelineSnapshot, number: int, reach: SpeedPosition) -> Offsets:
-    # A reach beyond the end, which was read later, belongs to another log: the topic was re-created
+def _read_offsets(snapshot: PipelineSnapshot, number: int, position: SpeedPosition) -> Offsets:
+    # A position beyond the end, which was read later, is of another log: the topic was re-created
     # or truncated. And a reader of committed records cannot have passed an open transaction.
-    is_of_this_log = reach.until <= look.stable_ends.get(number, -1)
-    return {number: reach.until} if is_of_this_log else {}
+    is_of_this_log = position.until <= snapshot.stable_ends.get(number, -1)
+    return {number: position.until} if is_of_this_log else {}
 
 
-def _add_barrier(waiting: Sequence[Milestone], newest: Milestone) -> tuple[Milestone, ...]:
-    """The oldest milestone that lies no further than the newest, and the newest."""
-    # An end that moves back belongs to another log: the milestones of the old log are void.
-    behind = [milestone for milestone in waiting if milestone.is_passed(newest.ends, _UNKNOWN)]
+def _add_barrier(waiting: Sequence[EndBarrier], newest: EndBarrier) -> tuple[EndBarrier, ...]:
+    """The oldest barrier that lies no further than the newest, and the newest."""
+    # An end that moves back belongs to another log: the barriers of the old log are void.
+    behind = [barrier for barrier in waiting if barrier.is_passed(newest.ends, _UNKNOWN)]
     return (*behind[:1], newest)
 
 
 def _split_barriers(
-    waiting: tuple[Milestone, ...], offsets: Offsets
-) -> tuple[int | None, tuple[Milestone, ...]]:
-    """The latest instant whose milestone lies behind the offsets, and the milestones ahead."""
-    passed = [milestone.at for milestone in waiting if milestone.is_passed(offsets, _UNKNOWN)]
+    waiting: tuple[EndBarrier, ...], offsets: Offsets
+) -> tuple[int | None, tuple[EndBarrier, ...]]:
+    """The latest instant whose barrier lies behind the offsets, and the barriers ahead."""
+    passed = [barrier.at for barrier in waiting if barrier.is_passed(offsets, _UNKNOWN)]
     if not passed:
         return None, waiting
-    return max(passed), tuple(milestone for milestone in waiting if milestone.at > max(passed))
+    return max(passed), tuple(barrier for barrier in waiting if barrier.at > max(passed))
 
 
 def _merge_watermarks(before: Watermark | None, now: Watermark) -> Watermark:
@@ -165,7 +167,7 @@ def probe_pipeline(
     families: Iterable[str],
     at: int,
 ) -> dict[str, PipelineSnapshot]:
-    """One glance at each family now.
+    """One snapshot of each family, taken now.
 
     `at`: an instant (ms since 1970, UTC) that has passed by the brokers' clock.
     """
@@ -173,17 +175,17 @@ def probe_pipeline(
     # at an earlier one. In the opposite order, a moving record could slip past unseen.
     raw_ends = pipeline.raw_ends()
     positions = pipeline.positions()
-    written = pipeline.canonical_ends()
-    reached = pipeline.speed_positions()
-    stable = pipeline.stable_ends()
+    canonical_ends = pipeline.canonical_ends()
+    speed_positions = pipeline.speed_positions()
+    stable_ends = pipeline.stable_ends()
     return {
         name: PipelineSnapshot(
             at,
             raw_ends.get(name, _NONE),
             positions.get(name, _NONE),
-            written.get(name, _NONE),
-            reached.get(name, {}),
-            stable.get(name, _NONE),
+            canonical_ends.get(name, _NONE),
+            speed_positions.get(name, {}),
+            stable_ends.get(name, _NONE),
         )
         for name in families
     }

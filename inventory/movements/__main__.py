@@ -17,7 +17,7 @@ from tally.config.settings import Settings
 GROUP = "stock"
 
 
-def main(moments: Failpoints = Failpoints()) -> int:
+def main(failpoints: Failpoints = Failpoints()) -> int:
     """Run the process and return its exit code.
 
     0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
@@ -29,7 +29,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
         filed = StoredReceiptLookup(views.receipts)
         with closing(views), closing(filed):
             step = StockMovements(settings, filed=filed.find_earlier)
-            run_processor(settings, stock_job(step, slot=settings.stock_slot), moments, stopped)
+            run_processor(settings, stock_job(step, slot=settings.stock_slot), failpoints, stopped)
 
     return run_until_stopped(GROUP, work)
 

@@ -45,7 +45,7 @@ class StockEvent(NamedTuple):
 class StoredEvent(Struct, frozen=True, kw_only=True):
     """The stored first copy of an event; `at`: its arrival, milliseconds since 1970 (UTC).
 
-    `effects`: the moves that a void or a later version of it reverses.
+    `moves`: what a void or a later version of it reverses.
     """
 
     offset: int
@@ -79,9 +79,9 @@ class EventDeduplicator:
 
     def add_filed(self, filed: FiledEvents) -> None:
         """Remember events, by identity, that were seen and forgotten since."""
-        for event_id, seen in filed:
+        for event_id, stored in filed:
             if event_id not in self._events:
-                self._store(event_id, seen)
+                self._store(event_id, stored)
                 self._filed_ids.add(event_id)
 
     def process_event(self, event: StockEvent, offset: int, at: int) -> EventMovements:
@@ -92,7 +92,7 @@ class EventDeduplicator:
         place = parse_chain_position(event.event_id)
         before = self._find_counted_event(place.chain)
         # An event that moves nothing is stored too: its void, or its receipt, may still come.
-        seen = StoredEvent(
+        stored = StoredEvent(
             offset=offset,
             fingerprint=event.fingerprint,
             at=at,
@@ -100,42 +100,42 @@ class EventDeduplicator:
             # The lines of a void do not count: it names its receipt.
             moves=() if place.is_void else event.effects,
         )
-        self._store(event.event_id, seen)
+        self._store(event.event_id, stored)
         after = self._find_counted_event(place.chain)
         # It is a copy of an old version, or a second void.
         if before == after:
-            return EventMovements([], seen)
-        brought = seen.moves if after == event.event_id else ()
-        return EventMovements(_movements(event, brought, self._reversal(before)), seen)
+            return EventMovements([], stored)
+        brought = stored.moves if after == event.event_id else ()
+        return EventMovements(_movements(event, brought, self._reversal(before)), stored)
 
     def _reversal(self, event_id: str | None) -> tuple[str, Sequence[LineEffect]]:
         """The instant of an event and the moves that reverse it."""
         if event_id is None:
             return "", ()
-        seen = self._events[event_id]
-        return seen.happened_at, _reverse_effects(seen.moves, event_id in self._filed_ids)
+        stored = self._events[event_id]
+        return stored.happened_at, _reverse_effects(stored.moves, event_id in self._filed_ids)
 
     def forget_before(self, before: int) -> list[str]:
         """Forget events that arrived before an instant (ms since 1970, UTC); returns their ids."""
         found = []
         # The events are in the order of arrival.
-        for event_id, seen in self._events.items():
-            if seen.at >= before:
+        for event_id, stored in self._events.items():
+            if stored.at >= before:
                 break
             found.append(event_id)
         for event_id in found:
             self._forget(event_id)
         return found
 
-    def restore(self, seen: Iterable[tuple[str, StoredEvent]]) -> None:
+    def restore(self, stored: Iterable[tuple[str, StoredEvent]]) -> None:
         """Replace the state with these events, by identity, in the order of writing."""
         self._events, self._chains, self._last_ids = {}, defaultdict(set), {}
         self._filed_ids = set()
-        for event_id, known in seen:
+        for event_id, known in stored:
             self._store(event_id, known)
 
-    def _store(self, event_id: str, seen: StoredEvent) -> None:
-        self._events[event_id] = seen
+    def _store(self, event_id: str, stored: StoredEvent) -> None:
+        self._events[event_id] = stored
         chain = parse_chain_position(event_id).chain
         self._chains[chain].add(event_id)
         last = self._last_ids.get(chain)
@@ -154,8 +154,8 @@ class EventDeduplicator:
         self._filed_ids.discard(event_id)
 
     def _rank(self, event_id: str) -> tuple[object, ...]:
-        seen = self._events[event_id]
-        return rank(ChainEvent(event_id, seen.happened_at, seen.offset))
+        stored = self._events[event_id]
+        return rank(ChainEvent(event_id, stored.happened_at, stored.offset))
 
     def _find_counted_event(self, chain: str) -> str | None:
         """The event of a receipt that counts, by the events known so far."""
@@ -172,10 +172,10 @@ def _movements(
 
     The reversed ones are dated to when the replaced version was closed.
     """
-    closed_at, taken = replaced
+    closed_at, reversed_moves = replaced
     # A line that is reversed and moved again in one event needs two ids.
     mark = "-" if brought else ""
-    entries = [(mark, move, closed_at) for move in taken]
+    entries = [(mark, move, closed_at) for move in reversed_moves]
     entries += [("", move, event.happened_at) for move in brought]
     return [
         StockMovement(

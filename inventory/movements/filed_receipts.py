@@ -85,7 +85,7 @@ class StoredReceiptLookup:
         for head in heads:
             if head.offset < offset:
                 for stored in await self._read_copies(event.store_id, head):
-                    found.append((stored.event_id, _to_seen_event(stored, head.happened_at, at)))
+                    found.append((stored.event_id, _to_stored_event(stored, head.happened_at, at)))
         return found
 
     async def _read_day(self, store_id: str, day: date) -> _ReceiptDay:
@@ -114,7 +114,7 @@ def _group_by_chain(heads: Sequence[ReceiptHead]) -> dict[str, list[ReceiptHead]
     return dict(chains)
 
 
-def _to_seen_event(stored: StoredReceipt, closed_at: datetime, at: int) -> StoredEvent:
+def _to_stored_event(stored: StoredReceipt, closed_at: datetime, at: int) -> StoredEvent:
     place = parse_chain_position(stored.event_id)
     adds = not place.is_void and not place.is_cancellation
     return StoredEvent(

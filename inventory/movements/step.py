@@ -82,32 +82,29 @@ class StockMovements(Step):
             return ()
         # The time is that of the brokers, which the clock of a till cannot change.
         self._now[record.partition] = max(self._now[record.partition], record.timestamp_ms)
-        seen = self._partition_events(record.partition)
+        events = self._partition_events(record.partition)
         # A forgotten copy had happened before it arrived, by a clock that may be ahead.
         oldest = self._now[record.partition] - self._retention_millis + self._tolerance
         if source == RECEIPTS and happened_at < oldest:
-            seen.add_filed(self._find_earlier(event, record.offset, record.timestamp_ms))
-        taken = seen.process_event(event, record.offset, record.timestamp_ms)
-        if taken.stored is None:
+            events.add_filed(self._find_earlier(event, record.offset, record.timestamp_ms))
+        result = events.process_event(event, record.offset, record.timestamp_ms)
+        if result.stored is None:
             return ()
         state_output = self._state_output(
-            event.event_id, _ENCODER.encode(taken.stored), record.partition
+            event.event_id, _ENCODER.encode(result.stored), record.partition
         )
-        return [*(self._output(movement) for movement in taken.movements), state_output]
+        return [*(self._output(movement) for movement in result.movements), state_output]
 
     def before_commit(self) -> Sequence[Output]:
         """Tombstones of events that are forgotten because no copy of them can arrive any more."""
         return [
             self._state_output(event_id, None, partition)
-            for partition, seen in self._events.items()
-            for event_id in seen.forget_before(self._now[partition] - self._retention_millis)
+            for partition, events in self._events.items()
+            for event_id in events.forget_before(self._now[partition] - self._retention_millis)
         ]
 
     def restore(self, state: Iterable[Input]) -> None:
-        """Rebuild the seen events from their records.
-
-        Raises UnrecoverableError for a foreign record.
-        """
+        """Rebuild the seen events from their records. Raises UnrecoverableError for others."""
         newest = newest_values(state, lambda record: parse_state(record, _DECODER.decode))
         self._events, self._now = {}, defaultdict(int)
         # Events are forgotten in the order in which they were stored.

@@ -20,7 +20,7 @@ from tally.config.settings import Settings
 GROUP = "stock-adapter"
 
 
-def main(moments: Failpoints = Failpoints()) -> int:
+def main(failpoints: Failpoints = Failpoints()) -> int:
     """Run the adapter and return its exit code.
 
     0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
@@ -30,7 +30,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
         settings = Settings.load()
         with closing(adapter(settings)) as step:
             run_processor(
-                settings, adapter_job(step, slot=settings.stock_adapter_slot), moments, stopped
+                settings, adapter_job(step, slot=settings.stock_adapter_slot), failpoints, stopped
             )
 
     return run_until_stopped(GROUP, work)

@@ -44,24 +44,24 @@ class InventoryApi:
     target: StockTarget
     caller: OutboundCaller
 
-    async def make_call(self, asked: CallAttempt) -> CallAnswer:
+    async def make_call(self, attempt: CallAttempt) -> CallAnswer:
         """Make one call and return its answer."""
-        if asked.step == "look":
-            return await self._read_level(asked)
-        request = _adjust_request(asked) if asked.step == "adjust" else _set_request(asked)
-        return _answer(await self._send(asked, request))
+        if attempt.step == "look":
+            return await self._read_level(attempt)
+        request = _adjust_request(attempt) if attempt.step == "adjust" else _set_request(attempt)
+        return _answer(await self._send(attempt, request))
 
-    async def _read_level(self, asked: CallAttempt) -> CallAnswer:
-        call = asked.call
+    async def _read_level(self, attempt: CallAttempt) -> CallAnswer:
+        call = attempt.call
         place = urlencode({"store_id": call.store_id, "item_id": call.item_id})
-        level_reply = await self._send(asked, OutboundRequest("GET", f"/levels?{place}"))
+        level_reply = await self._send(attempt, OutboundRequest("GET", f"/levels?{place}"))
         found = _level_answer(level_reply)
         # First the version, then the reference: a call still in flight names a version. If that has
         # changed, the call has no effect; if not, only one of it and the next can succeed.
-        if found.version is None or not asked.was_in_doubt:
+        if found.version is None or not attempt.was_in_doubt:
             return found
-        reference = quote(asked.key, safe="")
-        reply = await self._send(asked, OutboundRequest("GET", f"/references/{reference}"))
+        reference = quote(attempt.key, safe="")
+        reply = await self._send(attempt, OutboundRequest("GET", f"/references/{reference}"))
         if reply.status == _NOT_FOUND:
             return found
         is_known = reply.status is not None and 200 <= reply.status < 300
@@ -69,18 +69,18 @@ class InventoryApi:
             return msgspec.structs.replace(found, is_known=True)
         return _answer(reply)
 
-    async def _send(self, asked: CallAttempt, request: OutboundRequest) -> OutboundAnswer:
+    async def _send(self, attempt: CallAttempt, request: OutboundRequest) -> OutboundAnswer:
         # A hash of the key, because the key itself may not be valid in a header.
-        message_id = "stk_" + sha256(asked.key.encode()).hexdigest()[:40]
+        message_id = "stk_" + sha256(attempt.key.encode()).hexdigest()[:40]
         url = self.target.url.rstrip("/") + request.url
         return await self.caller.call_signed(
             replace(request, url=url), message_id, self.target.secrets
         )
 
 
-def _adjust_request(asked: CallAttempt) -> OutboundRequest:
-    call = asked.call
-    headers = {"idempotency-key": quote(asked.key, safe=_PLAIN)}
+def _adjust_request(attempt: CallAttempt) -> OutboundRequest:
+    call = attempt.call
+    headers = {"idempotency-key": quote(attempt.key, safe=_PLAIN)}
     change: _BodyFields = (
         {"level_milli": call.level_milli}
         if call.delta_milli is None
@@ -89,11 +89,11 @@ def _adjust_request(asked: CallAttempt) -> OutboundRequest:
     return OutboundRequest("POST", "/adjustments", headers, _body(call, change))
 
 
-def _set_request(asked: CallAttempt) -> OutboundRequest:
-    call = asked.call
+def _set_request(attempt: CallAttempt) -> OutboundRequest:
+    call = attempt.call
     # A version may have any characters; the other system gets its own text back.
     header = {} if call.version is None else {"if-match": quote(call.version, safe=_IN_VERSIONS)}
-    fields: _BodyFields = {"quantity_milli": quantity_after(call), "reference": asked.key}
+    fields: _BodyFields = {"quantity_milli": quantity_after(call), "reference": attempt.key}
     return OutboundRequest("PUT", "/levels", header, _body(call, fields))
 
 

@@ -41,7 +41,7 @@ class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAtte
         return self._reconcile()
 
     def _drop_outdated(self) -> list[CallChange]:
-        levels = self.memory.settle_levels()
+        levels = self.memory.compact_levels()
         # After the levels, because the calls that they include are no longer needed.
         ended = self.memory.forget_ended()
         return [*levels, *(DroppedRecord(key.encode()) for key in ended)]

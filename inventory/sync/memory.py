@@ -52,19 +52,19 @@ class CallMemory(OutboundMemory[StockCall]):
         # By lane, when a call ended of which an attempt may still be in flight.
         self._doubt_instants: dict[str, int] = {}
 
-    def remember(self, kept: StoredCall) -> None:
+    def remember(self, record: StoredCall) -> None:
         """Store a record in place of the previous one of its key."""
-        match kept:
+        match record:
             case StockCall():
-                self._remember_call(kept)
+                self._remember_call(record)
             case LaneLevel():
-                self._bases[kept.lane] = kept
-                self._count_instants[kept.lane] = kept.counted_at
-                self._article(kept.lane).reset_to(kept.at, kept.level_milli)
+                self._bases[record.lane] = record
+                self._count_instants[record.lane] = record.counted_at
+                self._article(record.lane).reset_to(record.at, record.level_milli)
             case ReconciledDay():
-                self.reconciled = kept
+                self.reconciled = record
             case TickTime():
-                self.time = kept
+                self.time = record
 
     def level(self, lane: str) -> int | None:
         """The level of the lane's article, in thousandths; None before the first count."""
@@ -110,10 +110,10 @@ class CallMemory(OutboundMemory[StockCall]):
             del self._ended_calls[movement_id]
         return found
 
-    def settle_levels(self) -> list[LaneLevel]:
+    def compact_levels(self) -> list[LaneLevel]:
         """The new levels of a week ago; they replace all older movements."""
         before = self.time.at - RETENTION_MILLIS
-        found = [self._settle(lane, before) for lane in self._articles]
+        found = [self._compact_level(lane, before) for lane in self._articles]
         return [base for base in found if base is not None]
 
     def _article(self, lane: str) -> ArticleLevel:
@@ -137,7 +137,7 @@ class CallMemory(OutboundMemory[StockCall]):
         base = self._bases.get(lane)
         return base is not None and order <= base.order and millis < base.at
 
-    def _settle(self, lane: str, before: int) -> LaneLevel | None:
+    def _compact_level(self, lane: str, before: int) -> LaneLevel | None:
         article, current = self._articles[lane], self._bases.get(lane)
         old = article.instants_before(before)
         is_same = current is not None and current.level_milli is not None and old == [current.at]

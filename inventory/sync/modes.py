@@ -98,26 +98,26 @@ class CallRules:
         """Whether the call has run out of time, so that no further attempt is made."""
         return call.begun_at is not None and now >= call.begun_at + self.gives_up_after
 
-    def apply_answer(self, asked: CallAttempt, answer: CallAnswer, now: int) -> StockCall:
+    def apply_answer(self, attempt: CallAttempt, answer: CallAnswer, now: int) -> StockCall:
         """The call after the answer to its last attempt."""
         # The text of an error may be long, and it is stored with the movement.
         cause = answer.error[:200]
-        call = structs.replace(asked.call, status=answer.status, cause=cause)
-        said = classify_call_answer(answer, asked.step)
+        call = structs.replace(attempt.call, status=answer.status, cause=cause)
+        meaning = classify_call_answer(answer, attempt.step)
         # A look is not an outcome: it decides what to set, or shows that it is set already.
-        if asked.step == "look" and said == "delivered":
+        if attempt.step == "look" and meaning == "delivered":
             return self._after_look(call, answer, now)
-        if said == "delivered":
+        if meaning == "delivered":
             return end_call(call, "applied", now, "")
-        if said == "in doubt":
+        if meaning == "in doubt":
             return self._retry(call, answer, now)
         # This attempt has certainly changed nothing.
-        call = structs.replace(call, in_doubt=asked.was_in_doubt)
-        if said == "moved":
+        call = structs.replace(call, in_doubt=attempt.was_in_doubt)
+        if meaning == "moved":
             return self._after_conflict(call, now)
-        if said == "refused" and call.refusals + 1 >= MAX_REFUSALS:
+        if meaning == "refused" and call.refusals + 1 >= MAX_REFUSALS:
             return self.give_up(call, now, call.cause or "refused")
-        refusals = call.refusals + (said == "refused")
+        refusals = call.refusals + (meaning == "refused")
         return self._retry(structs.replace(call, refusals=refusals), answer, now)
 
     def is_done(self, answer: CallAnswer) -> bool:

@@ -51,7 +51,7 @@ class StockTarget:
     reconcile_at: Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "03:00"
 
     def make_engine(self) -> StockSyncEngine:
-        """A new desk for one partition's calls."""
+        """A new engine for one partition's calls."""
         hours, minutes = map(int, self.reconcile_at.split(":"))
         return StockSyncEngine(self.rules, hours * HOUR + minutes * _MINUTE)
 

@@ -25,7 +25,7 @@ from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.alerts.alert_suite import STORY
 from tests.support.alerts.alerts import end_of, then, told
 from tests.support.evaluation.evaluating import BUSY, SILENT, in_force
-from tests.support.evaluation.simulating import WrittenRules, desk_over
+from tests.support.evaluation.simulating import WrittenRules, simulations_over
 from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews, World
 from tests.support.stack.letters import MemoryLetters, letter
@@ -93,9 +93,9 @@ def main() -> int:
         settings, world = _served(Path(folder), sys.argv[1:])
         views, feed = MemoryViews(world), MemoryFeed()
         views.alerts.told += STORY
-        desk = desk_over(views, RULES, settings=settings)
+        simulations = simulations_over(views, RULES, settings=settings)
         views.alerts.told += MARKED
-        app = create_app(settings, views, feed, desk)
+        app = create_app(settings, views, feed, simulations)
 
         @app.post("/tell/{number}", include_in_schema=False)
         async def tell(number: int) -> None:
@@ -116,7 +116,9 @@ def main() -> int:
             return Response(msgspec.json.encode(told), media_type="application/json")
 
         letters = MemoryLetters(REFUSED)
-        page.mount(app, settings, views, page.LiveSources(feed, desk, letters, actions.append))
+        page.mount(
+            app, settings, views, page.LiveSources(feed, simulations, letters, actions.append)
+        )
         serve(app, ServerOptions(_free_address(), page_policy=page.POLICY))
     return 0
 

@@ -1,4 +1,4 @@
-"""A broker of a test's own with evaluators on it, and shops whose receipts they judge."""
+"""A broker of a test's own with evaluators on it, and shops whose receipts they evaluate."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +51,7 @@ def begin(alert_site: Site) -> Iterator[Start]:
 
 @pytest.fixture
 def shop(alert_site: Site) -> Iterator[AlertShop]:
-    """A shop from the first quarter hour on that the rules judge."""
+    """A shop from the first quarter hour on that the rules evaluate."""
     settings = alert_site.settings
     versions = write_rules(settings, [StoredRule(rule=one, version=1) for one in RULES])
     first = max(one.effective_from for one in versions)

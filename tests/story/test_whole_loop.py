@@ -93,7 +93,7 @@ class Story:
             sums[store, start] = sums.get((store, start), 0) + transactions
         found, is_open = set(), dict.fromkeys(STORES, False)
         for (store, start), transactions in sorted(sums.items()):
-            # Older ones are judged no more.
+            # Older ones are evaluated no more.
             if start >= self.span[0] - timedelta(days=1):
                 if transactions >= BUSY and not is_open[store]:
                     found.add((store, start))

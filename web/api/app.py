@@ -36,7 +36,7 @@ from web.api.state import AlertCounters, Counters, RequestCounts, Telemetry, add
 
 @dataclass(frozen=True)
 class AlertBrokers:
-    """The Kafka parts of the alert routes, apart from the feed and the desk.
+    """The Kafka parts of the alert routes, apart from the feed and the simulations.
 
     `fact_source`: reads what the brokers know about the alert services; without one its gauges are
     left out. `writer`: stores actions on alerts; None: in the topics of the settings.
@@ -50,12 +50,12 @@ def create_app(
     settings: Settings,
     views: ViewReader,
     feed: Feed | None = None,
-    desk: SimulationService | None = None,
+    simulations: SimulationService | None = None,
     brokers: AlertBrokers | None = None,
 ) -> FastAPI:
-    """The application over these views, the alert feed, and the rules' desk.
+    """The application over these views, the alert feed, and the simulations of rules.
 
-    By default, feed and desk are those of Kafka.
+    By default, feed and simulations are those of Kafka.
     """
     registry = StoreRegistry.load(settings)
     stores = KnownStores(views, registry)
@@ -74,12 +74,12 @@ def create_app(
     problems.install(app)
     inquiry = AlertQueryService.from_settings(settings, views)
     brokers = brokers or AlertBrokers()
-    desk = desk or SimulationService.from_settings(settings, views)
+    simulations = simulations or SimulationService.from_settings(settings, views)
     facts = brokers.fact_source.facts if brokers.fact_source else AlertFacts
-    health = RuleHealthService(desk.rules, facts, views, settings, desk.now)
+    health = RuleHealthService(simulations.rules, facts, views, settings, simulations.now)
     alerts = AlertCounters(inquiry, stores, brokers.fact_source)
-    unjudged = UnevaluatedCounter(health, stores) if brokers.fact_source else None
-    add_state_routes(app, views, settings, Counters(counts, alerts, unjudged))
+    unevaluated = UnevaluatedCounter(health, stores) if brokers.fact_source else None
+    add_state_routes(app, views, settings, Counters(counts, alerts, unevaluated))
     add_store_routes(app, pages)
     add_metric_routes(app, pages)
     add_explain_route(app, pages, views, settings)
@@ -88,7 +88,7 @@ def create_app(
     add_alert_action_routes(app, AlertActions.from_settings(settings, inquiry, brokers.writer))
     add_stream_route(app, AlertStreams(inquiry, stores, feed or TopicFeed(settings)))
     add_alert_routes(app, inquiry, stores)
-    add_rule_routes(app, desk.rules)
-    add_simulation_route(app, desk, stores)
+    add_rule_routes(app, simulations.rules)
+    add_simulation_route(app, simulations, stores)
     add_rule_health_route(app, health, stores)
     return app

@@ -145,9 +145,9 @@ class Counters:
 
     async def text(self) -> str:
         """Prometheus exposition text."""
-        # Without facts from the brokers, every rule would be counted as not judged.
-        unjudged = self.unevaluated.to_text() if self.unevaluated else ""
-        return self.requests.text() + await self.alerts.text() + unjudged
+        # Without facts from the brokers, every rule would be counted as not evaluated.
+        unevaluated_text = self.unevaluated.to_text() if self.unevaluated else ""
+        return self.requests.text() + await self.alerts.text() + unevaluated_text
 
 
 def add_state_routes(

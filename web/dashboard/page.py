@@ -60,14 +60,14 @@ PageFunction = Callable[..., Awaitable[None]]
 
 @dataclass(frozen=True)
 class LiveSources:
-    """The sources behind Kafka: the alert feed, the rules' desk, dead letters, actions, the watch.
+    """The sources behind Kafka: the alert feed, the simulations, dead letters, actions, the watch.
 
     `feed` None: no alerts arrive live; `fact_source` None: nothing is watched. The other sources,
     if None, are created for the brokers of the settings.
     """
 
     feed: Feed | None = None
-    simulation_service: SimulationService | None = None
+    simulations: SimulationService | None = None
     letters: LetterReader | None = None
     writer: ActionWriter | None = None
     fact_source: AlertFactSource | None = None
@@ -142,24 +142,24 @@ def mount(
     """Add the pages to the application, and below them the files that they load.
 
     They are at `/`, `/stores`, `/report/{id}`, `/alerts`, `/alerts/{id}`, `/refused`, `/rules`,
-    `/rules/{id}`, `/rules/{id}/edit` and `/new-rule`. The last four ask the desk.
+    `/rules/{id}`, `/rules/{id}/edit` and `/new-rule`. The last four use the simulations.
     """
     live = live or LiveSources()
-    desk = live.simulation_service or SimulationService.from_settings(settings, views)
-    # Without a watch no rule is known to be judged.
+    simulations = live.simulations or SimulationService.from_settings(settings, views)
+    # Without a watch no rule is known to be evaluated.
     facts = live.fact_source.facts if live.fact_source else AlertFacts
     rules = RuleFigureSource(
-        desk.rules,
-        desk.simulate_page,
+        simulations.rules,
+        simulations.simulate_page,
         AlertQueryService.from_settings(settings, views),
-        RuleHealthService(desk.rules, facts, views, settings, desk.now),
+        RuleHealthService(simulations.rules, facts, views, settings, simulations.now),
     )
     pages = Dashboard(FigureSource(settings, views, live.writer), rules)
     _add_alert_pages(pages, live.feed)
     _add_refused_page(pages, RefusedSource(views, live.letters or LetterReader(settings)))
     _add_rule_pages(pages)
     may_apply = settings.rule_edits == "allow"
-    _add_editors(pages, EditorContext(RuleEditService(desk.rules), rules, may_apply))
+    _add_editors(pages, EditorContext(RuleEditService(simulations.rules), rules, may_apply))
     _add_store_pages(pages)
     # Registered before the pages, which take every remaining path.
     add_api_not_found(app)

@@ -73,16 +73,16 @@ class DeliveryEngine(
         changed = self._initial_time(alert)
         # A channel with the raise also gets its end, even if its routing has changed since.
         episode = (alert.alert_id, alert.of) if alert.of else (alert.alert_id,)
-        decided = [
+        decided_channels = [
             channel for alert_id in episode for channel in self.memory.channels_for(alert_id)
         ]
-        wanting = [
+        matching_channels = [
             target.channel_id
             for target in self.memory.channels.values()
             if matches_channel(alert, target, named)
         ]
         # The order is fixed, so that two runs write the same records after any restore.
-        for channel in sorted({*decided, *wanting}):
+        for channel in sorted({*decided_channels, *matching_channels}):
             changed += self._decide_on_channel(channel, alert)
         return changed
 
@@ -193,22 +193,24 @@ class DeliveryEngine(
     def _decide(
         self, alert: Alert, channel: AlertChannel, earlier: Sequence[DeliveryDecision]
     ) -> tuple[DeliveryVerdict, DeliveryReason]:
-        held = self._hold_reason(alert, channel)
+        reason = self._hold_reason(alert, channel)
         if not earlier:
-            return self._rules.decide_first(self._first_state(alert, channel, held))
-        verdict = self._rules.decide_later(earlier, held)
+            return self._rules.decide_first(self._first_state(alert, channel, reason))
+        verdict = self._rules.decide_later(earlier, reason)
         has_gone_out = any(self.memory.messages_about(channel.channel_id, alert.alert_id))
         is_left_out = verdict == "send" and alert.state in channel.leaves_out and has_gone_out
         return verdict, _LEFT_OUT if is_left_out else "followed"
 
-    def _first_state(self, alert: Alert, channel: AlertChannel, held: DeliveryReason) -> FirstState:
+    def _first_state(
+        self, alert: Alert, channel: AlertChannel, reason: DeliveryReason
+    ) -> FirstState:
         now = self.memory.time.at
         # The rate limit holds for a channel over all partitions of this process.
         return FirstState(
             alert=alert,
             channel=channel,
             now=now,
-            hold_reason=held,
+            hold_reason=reason,
             raise_verdict=self.memory.alert_verdict(channel.channel_id, alert.of),
             sent_count=sum(
                 memory.count_sent(channel.channel_id, now // MINUTE, alert.severity)

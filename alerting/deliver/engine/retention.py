@@ -11,7 +11,7 @@ RETENTION_DAYS = 90
 
 
 def find_outdated(memory: DeliveryMemory) -> list[StoredDelivery]:
-    """The records that ended more than DAYS days ago, by ticks.
+    """The records that ended more than RETENTION_DAYS days ago, by ticks.
 
     An open episode is kept at any age, because a receiver of its raise must get its end.
     """

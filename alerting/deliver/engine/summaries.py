@@ -45,8 +45,8 @@ def build_summaries(
     return changed
 
 
-def _is_complete(decided: Sequence[int], now: int) -> bool:
-    return now >= min(max(decided) + WAIT, min(decided) + MAX_WAIT)
+def _is_complete(decided_at: Sequence[int], now: int) -> bool:
+    return now >= min(max(decided_at) + WAIT, min(decided_at) + MAX_WAIT)
 
 
 def _summarise_group(

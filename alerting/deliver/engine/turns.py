@@ -166,8 +166,8 @@ def _decision_hold_reason(
     # A retraction passes silences, so that no receiver of the raise keeps a false alert.
     if alert.state == "retracted":
         return "quiet" if quiet_end(channel, at) is not None else ""
-    if held := hold_reason(alert, channel, memory.holds, at):
-        return held
+    if reason := hold_reason(alert, channel, memory.holds, at):
+        return reason
     return "late" if _is_too_old(decision, channel, memory) else ""
 
 

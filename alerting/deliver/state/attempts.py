@@ -82,9 +82,9 @@ def _retry(message: WebhookMessage, answer: OutboundAnswer, now: int) -> Webhook
         return structs.replace(message, outcome="dead", cause=message.cause or _TOO_LATE)
     due = next_attempt_at(message.message_id, message.attempts, _first_attempt_at(message), now)
     if answer.retry_after is not None:
-        wanted = max(answer.retry_after * SECOND, DELAYS[0])
+        wait_millis = max(answer.retry_after * SECOND, DELAYS[0])
         # However long the receiver asks for, the last attempt is made at the end.
-        requested = now + int(min(wanted, GIVES_UP_AFTER))
+        requested = now + int(min(wait_millis, GIVES_UP_AFTER))
         due = max(now, min(requested, _deadline(message)))
     return structs.replace(message, due_at=due)
 

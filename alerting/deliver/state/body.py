@@ -1,7 +1,8 @@
 """Bodies and keys of messages, built once from stored records.
 
 A body does not contain the time of sending, so every attempt has the same bytes. Its form is that
-of the Standard Webhooks specification: `type`, `timestamp` of the reported event, `data`.
+of the Standard Webhooks specification: `type`, `timestamp`, `data`. The `timestamp` of an alert is
+that of the alert's first message, also when a later state or a retraction is sent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,11 +59,11 @@ def split_alerts(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
     size = 0
     for alert in alerts:
         # The comma after the alert counts too.
-        own = len(_ENCODER.encode(alert_fields(alert))) + 1
-        if part and size + own > MAX_BYTES - 500:
+        alert_size = len(_ENCODER.encode(alert_fields(alert))) + 1
+        if part and size + alert_size > MAX_BYTES - 500:
             yield part
             part, size = [], 0
-        part, size = [*part, alert], size + own
+        part, size = [*part, alert], size + alert_size
     if part:
         yield part
 

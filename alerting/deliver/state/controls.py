@@ -77,8 +77,8 @@ class AlertChannel(_Control, frozen=True, kw_only=True, tag="channel"):
 class Silence(_Control, frozen=True, kw_only=True, tag="silence"):
     """Alerts that are kept back from `starts` to `ends`, milliseconds since 1970 (UTC).
 
-    Ended early it is written again with the earlier end: who has not read that holds for too long,
-    and forgets nothing.
+    To end it early, it is written again with the earlier end. A process that has not read the
+    change yet holds alerts back for longer, but loses none.
     """
 
     key_fields: ClassVar[tuple[str, ...]] = ("silence_id",)

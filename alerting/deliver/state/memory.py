@@ -176,9 +176,9 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
 
     def channel_decisions(self, channel: str) -> Iterator[DeliveryDecision]:
         """All decisions of a channel, sorted by alert."""
-        for own, alert_id in sorted(self._decisions):
-            if own == channel:
-                yield from self.decisions_for(own, alert_id)
+        for channel_id, alert_id in sorted(self._decisions):
+            if channel_id == channel:
+                yield from self.decisions_for(channel_id, alert_id)
 
     def episodes(self) -> Iterator[list[DeliveryDecision]]:
         """All decisions grouped by episode and channel: about a raise and about its ends."""

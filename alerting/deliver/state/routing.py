@@ -124,37 +124,37 @@ class DeliveryRules:
             return (alert.alert_id,)
         return (alert.of,) if alert.of else ()
 
-    def decide_first(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
+    def decide_first(self, first_state: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
         """Whether an alert is sent, and the reason if it is not."""
         # The verdict on an end's raise is more important than its age or the rate of alerts.
-        if asked.alert.edge == "clear":
-            return self.decide_end(asked)
-        if asked.alert.backfilled:
+        if first_state.alert.edge == "clear":
+            return self.decide_end(first_state)
+        if first_state.alert.backfilled:
             return "suppressed", "backfilled"
         # Age is checked before the holds, because an old alert is even older after them.
-        if is_old(asked.alert, asked.channel, asked.now):
+        if is_old(first_state.alert, first_state.channel, first_state.now):
             return "suppressed", "late"
-        if asked.hold_reason:
-            return "held", asked.hold_reason
-        if asked.sent_count >= asked.channel.most_a_minute:
+        if first_state.hold_reason:
+            return "held", first_state.hold_reason
+        if first_state.sent_count >= first_state.channel.most_a_minute:
             return "suppressed", "storm"
         return "send", ""
 
-    def decide_end(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
+    def decide_end(self, first_state: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
         """Whether an end is sent, which depends on its raise.
 
         A channel with the raise gets the end at any age and rate, or an incident would stay open
         for ever.
         """
-        if asked.raise_verdict == "send":
-            return ("held", asked.hold_reason) if asked.hold_reason else ("send", "")
-        return ("held" if asked.raise_verdict == "held" else "suppressed"), "raise not sent"
+        if first_state.raise_verdict == "send":
+            return ("held", first_state.hold_reason) if first_state.hold_reason else ("send", "")
+        return ("held" if first_state.raise_verdict == "held" else "suppressed"), "raise not sent"
 
     def decide_later(
-        self, earlier: Sequence[DeliveryDecision], held: DeliveryReason
+        self, earlier: Sequence[DeliveryDecision], reason: DeliveryReason
     ) -> DeliveryVerdict:
         """The verdict on a further state: the alert's earlier verdict, despite current holds."""
-        # `hold_reason` is ignored, because a silenced retraction would leave a false alert behind.
+        # `reason` is ignored, because a silenced retraction would leave a false alert behind.
         return combine_verdicts(earlier) or "suppressed"
 
 

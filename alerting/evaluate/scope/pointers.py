@@ -1,4 +1,4 @@
-"""UTC days whose serving generation differs from the one by which they were judged."""
+"""UTC days whose serving generation differs from the one by which they were evaluated."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -20,11 +20,11 @@ _RESTATEMENT_RETENTION_MILLIS = DAY_MILLIS
 
 
 class ChangedDays(NamedTuple):
-    """UTC days of a family that have to be judged in all stores, newest first.
+    """UTC days of a family that have to be evaluated in all stores, newest first.
 
-    `evaluated`: the generation by which each day is judged now. `retraction_reasons`: why numbers
-    may have changed on days whose generation has a higher epoch. `restated`: days that were whole
-    and still are, in the same epoch; in these only windows that a notice names have changed.
+    `evaluated`: the generation by which each day is evaluated now. `retraction_reasons`: why
+    numbers may have changed on days whose generation has a higher epoch. `restated`: days that were
+    whole and still are, in the same epoch; in these only windows that a notice names have changed.
     """
 
     days: tuple[date, ...]
@@ -34,7 +34,7 @@ class ChangedDays(NamedTuple):
 
     @property
     def everywhere(self) -> tuple[date, ...]:
-        """The days to be judged in all stores."""
+        """The days to be evaluated in all stores."""
         return tuple(day for day in self.days if day not in self.restated)
 
     def newest(self, most: int) -> "ChangedDays":
@@ -58,17 +58,17 @@ def find_changed_days(
     served: Mapping[date, Generation],
     definition: Epochs,
 ) -> ChangedDays:
-    """The days that have to be judged again; `served`: the generations as they were read.
+    """The days that have to be evaluated again; `served`: the generations as they were read.
 
     `definition`: the family's epochs without any raised day.
     """
     speed = memory.tick.epoch.get(family)
-    judged: dict[date, EvaluatedDay] = {}
+    evaluated: dict[date, EvaluatedDay] = {}
     causes: dict[date, Reason] = {}
     restated: set[date] = set()
     whole = [day for day, generation in served.items() if _is_covered(generation, day)]
     newest_whole = max(whole, default=date.min)
-    # Newest first: recent days are the most urgent when not all can be judged in one pass.
+    # Newest first: recent days are the most urgent when not all can be evaluated in one pass.
     for day in sorted(days, reverse=True):
         before = memory.evaluated_days.get((family, day), _NEVER)
         now = _build_evaluated_day(served.get(day), day, speed)
@@ -76,13 +76,13 @@ def find_changed_days(
             # Rebuilds have gone on to later days: windows that they left out stay uncovered.
             now = structs.replace(now, is_settled=True)
         if now != before:
-            judged[day] = now
+            evaluated[day] = now
         if _is_restated(before, now) and _has_all_restatements(memory):
             restated.add(day)
-        # A day that was never judged has no alerts that could be retracted.
+        # A day that was never evaluated has no alerts that could be retracted.
         if before.generation and now.epoch > before.epoch:
             causes[day] = _cause(now.epoch, definition.for_day(day))
-    return ChangedDays(tuple(judged), judged, causes, frozenset(restated & judged.keys()))
+    return ChangedDays(tuple(evaluated), evaluated, causes, frozenset(restated & evaluated.keys()))
 
 
 def span_utc_days(span: WindowSpan) -> list[date]:
@@ -101,12 +101,12 @@ def _build_evaluated_day(
 
 
 def _is_restated(before: EvaluatedDay, now: EvaluatedDay) -> bool:
-    """Whether the day was judged whole, and still is whole by rows of the same definition."""
+    """Whether the day was evaluated whole, and still is whole by rows of the same definition."""
     return before.is_whole and now.is_whole and before.epoch == now.epoch and before.generation > 0
 
 
 def _has_all_restatements(memory: PartitionMemory) -> bool:
-    """Whether Kafka still has every notice since the last judgement."""
+    """Whether Kafka still has every notice since the last evaluation."""
     return memory.tick.at - memory.last_tick.at < _RESTATEMENT_RETENTION_MILLIS
 
 

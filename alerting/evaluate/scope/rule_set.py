@@ -1,4 +1,4 @@
-"""The rules in the order of judging, in which a rule comes after those that it waits for.
+"""The rules in the order of evaluation, in which a rule comes after those that it waits for.
 
 Each version comes with the metrics that it reads.
 """
@@ -32,15 +32,15 @@ _CACHE_SIZE = 1_000
 log = structlog.get_logger()
 
 
-# The version that judges the windows, or None, and the windows.
+# The version that evaluates the windows, or None, and the windows.
 VersionSpan: TypeAlias = tuple[RuleVersion | None, WindowSpan]
 
 
 class _SplitSpan(NamedTuple):
-    """A span cut into pieces by the versions that judge them.
+    """A span cut into pieces by the versions that evaluate them.
 
-    `readings_key`: what judging the span reads of a store. `unless`: ids of the rules that these
-    versions wait for.
+    `readings`: what an evaluation of the span reads of a store. `unless`: ids of the rules that
+    these versions wait for.
     """
 
     span: WindowSpan
@@ -50,7 +50,7 @@ class _SplitSpan(NamedTuple):
 
 
 class VersionedRule:
-    """One rule with its versions, ascending; a version that cannot be judged calls for no alert."""
+    """One rule with its versions, ascending; one that cannot be evaluated calls for no alert."""
 
     def __init__(self, rule_id: str, versions: Sequence[RuleVersion]) -> None:
         self.rule_id, self.versions = rule_id, versions
@@ -80,7 +80,7 @@ class VersionedRule:
 
     @cached_property
     def since(self) -> int:
-        """The start of the first window that the rule judges, ms since 1970 (UTC)."""
+        """The start of the first window that the rule evaluates, ms since 1970 (UTC)."""
         return min(version.effective_from for version in self.versions)
 
     @cached_property
@@ -107,7 +107,7 @@ class VersionedRule:
 
     @cached_property
     def is_cumulative(self) -> bool:
-        """Whether the judged values depend on all earlier windows, as a stock does."""
+        """Whether the evaluated values depend on all earlier windows, as a stock does."""
         return any(metrics.metric.stock is not None for metrics in self._metrics.values())
 
     @cached_property
@@ -130,7 +130,7 @@ class VersionedRule:
         return found is not None and found.retired
 
     def can_evaluate(self, window: int) -> bool:
-        """Whether the version in force in the window (ms since 1970, UTC) can be judged."""
+        """Whether the version in force in the window (ms since 1970, UTC) can be evaluated."""
         found = version_at(self.versions, window)
         return found is not None and found.version in self._metrics
 
@@ -140,25 +140,25 @@ class VersionedRule:
         return self._readings[number]
 
     def split_by_version(self, span: WindowSpan) -> Sequence[VersionSpan]:
-        """The span in pieces, cut where a version begins; a piece of version None is not judged."""
+        """The span, cut where a version begins; a piece of version None is not evaluated."""
         return self._split_cached(span).pieces
 
     def readings_key(self, span: WindowSpan) -> Hashable:
-        """A key for what judging the span reads of a store; equal for rules that read the same."""
+        """A key for what the span reads of a store; equal for rules that read the same."""
         return self._split_cached(span).readings
 
     def own_readings(self, span: WindowSpan) -> Iterator[tuple[Hashable, VersionReading]]:
-        """What the rule's own versions read to judge the span, each reading with its key."""
+        """What the rule's own versions read to evaluate the span, each reading with its key."""
         for version, _ in self.split_by_version(span):
             metrics = self.metrics(version.version) if version else None
             if version is not None and metrics is not None:
                 condition = version.rule.condition
-                usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
+                baseline = condition.baseline if isinstance(condition, AgainstBaseline) else None
                 names = (metric.entry.id for metric in metrics.all)
-                yield (usual, *names), VersionReading(version, metrics)
+                yield (baseline, *names), VersionReading(version, metrics)
 
     def unless_in(self, span: WindowSpan) -> frozenset[str]:
-        """Ids of the rules that the versions judging the span wait for."""
+        """Ids of the rules that the versions evaluating the span wait for."""
         return self._split_cached(span).unless
 
     def _split_cached(self, span: WindowSpan) -> "_SplitSpan":
@@ -167,7 +167,7 @@ class VersionedRule:
             pieces = [*self._split(span)]
             rules = [version.rule for version, _ in pieces if version]
             readings = tuple((build_reading_key(rule), rule.unless) for rule in rules)
-            unless = frozenset[str]().union(*(judging.unless for judging in rules))
+            unless = frozenset[str]().union(*(rule.unless for rule in rules))
             self._last_split = _SplitSpan(span, pieces, readings, unless)
         return self._last_split
 
@@ -190,10 +190,10 @@ class VersionedRule:
 
 
 class RuleSet:
-    """All rules that are judged, in the order of judging.
+    """All rules that are evaluated, in the order of evaluation.
 
     `offset`: the offset of the rules topic up to which they were read. `all`: every rule by id,
-    also those that cannot be judged.
+    also those that cannot be evaluated.
     """
 
     def __init__(self, chains: RuleVersions, offset: int = 0) -> None:
@@ -212,7 +212,7 @@ class RuleSet:
     def find_dependencies(
         self, rule: VersionedRule, names: frozenset[str] | tuple[str, ...]
     ) -> Sequence[VersionedRule]:
-        """The rules named in the rule's `unless` (`names`) that are judged before it."""
+        """The rules named in the rule's `unless` (`names`) that are evaluated before it."""
         if not names:
             return ()
         key = rule.rule_id, names
@@ -243,7 +243,7 @@ class RuleSet:
                 yield current
 
     def readings(self, rule: VersionedRule, span: WindowSpan) -> Readings:
-        """What the rule and all rules that it waits for read to judge the span."""
+        """What the rule and all rules that it waits for read to evaluate the span."""
         if span not in self._readings and len(self._readings) >= _CACHE_SIZE:
             self._readings = {}
         # Cached by span: stores of one zone have the same days.
@@ -267,7 +267,7 @@ class RuleSet:
         return find_mandatory_stores(version for rule in in_force for version in rule.versions)
 
     def since(self, family: str) -> int:
-        """The start of the family's first window that any rule judges, ms since 1970 (UTC)."""
+        """The start of the family's first window that any rule evaluates, ms since 1970 (UTC)."""
         return min(rule.since for rule in self.rules if family in rule.families)
 
 

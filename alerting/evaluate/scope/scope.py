@@ -1,6 +1,6 @@
-"""The selection of the store days to judge.
+"""The selection of the store days to evaluate.
 
-A day is judged when a hint, a closed window, another generation or a new day concerns it.
+A day is evaluated when a hint, a closed window, another generation or a new day concerns it.
 """
 
 from collections import defaultdict
@@ -22,11 +22,11 @@ CalendarLookup = Callable[[str], StoreCalendarDays]
 
 
 class PartitionChanges(NamedTuple):
-    """The news of one partition since the last judgement.
+    """The news of one partition since the last evaluation.
 
-    `last_tick` and `tick`: the ticks. `span`: the windows that are judged at all, up to the last
+    `last_tick` and `tick`: the ticks. `span`: the windows that are evaluated at all, up to the last
     one that has begun. `changed_days`: the UTC days by family whose generation, or whose definition
-    of speed rows, is not the one that was judged.
+    of speed rows, is not the one that was evaluated.
     """
 
     last_tick: Tick
@@ -42,9 +42,9 @@ def select_days(
     stores: FamilyStores,
     days_of: CalendarLookup,
 ) -> Iterator[tuple[str, RuleDays]]:
-    """The days of each rule that have to be judged, perhaps none, store by store, ascending.
+    """The days of each rule that have to be evaluated, perhaps none, store by store, ascending.
 
-    A store without anything to judge is left out.
+    A store without anything to evaluate is left out.
     """
     hints = _group_hints(since.hints)
     scopes = _scopes(since, rules)
@@ -64,7 +64,7 @@ def select_days(
 
 
 class _RuleScope(NamedTuple):
-    """Rules with the same days to judge; `everywhere`: windows to judge in all stores."""
+    """Rules with the same days to evaluate; `everywhere`: windows to evaluate in all stores."""
 
     rules: list[VersionedRule]
     span: WindowSpan
@@ -128,7 +128,7 @@ def candidate_stores(rule: VersionedRule, stores: FamilyStores) -> set[str]:
 def find_closed_spans(
     rule: VersionedRule, before: Tick, now: Tick
 ) -> Iterator[tuple[tuple[str, ...], WindowSpan]]:
-    """The families of each version, and the windows that `tick` closes and `last_tick` does not."""
+    """The families of each version, and the windows that `now` closes and `before` does not."""
     for families, delay in rule.delays:
         first, end = (last_closed_end(tick, families, delay) for tick in (before, now))
         yield families, WindowSpan(first, max(first, end))
@@ -137,7 +137,7 @@ def find_closed_spans(
 def _spans_everywhere(
     since: PartitionChanges, rule: VersionedRule, span: WindowSpan
 ) -> Iterator[WindowSpan]:
-    """The windows of the span that have to be judged in all stores of the rule."""
+    """The windows of the span that have to be evaluated in all stores of the rule."""
     for _, closed in find_closed_spans(rule, since.last_tick, since.tick):
         yield span.intersect(closed)
     for family in rule.families:
@@ -146,7 +146,7 @@ def _spans_everywhere(
 
 
 def _has_new_day(since: PartitionChanges, days: StoreCalendarDays) -> bool:
-    """Whether a local day of the store has begun since the last judgement."""
+    """Whether a local day of the store has begun since the last evaluation."""
     return days.day(since.last_tick.at).end < since.span.end
 
 

@@ -1,1 +1,1 @@
-"""The views of one moment, as rules read them."""
+"""A snapshot of the views, as rules read it."""

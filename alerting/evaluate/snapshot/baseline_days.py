@@ -29,10 +29,10 @@ from tally.time.instants import from_millis, to_millis
 
 # Store days that are read together: each takes the rows of up to nine days.
 _DAYS_AT_ONCE = 32
-# Cached past store days, some 30 kB each. Current days, which are judged every quarter hour, are
+# Cached past store days, some 30 kB each. Current days, which are evaluated every quarter hour, are
 # always kept as well: if there were no room for one of them, each look-up would miss.
 _MAX_DAYS, _CURRENT_MILLIS = 2_000, timedelta(days=3) // timedelta(milliseconds=1)
-# More than the number of days that are judged at all.
+# More than the number of days that are evaluated at all.
 _MAX_SNAPSHOTS = 450
 # This long after a day's start it is surely that day, even if clocks change at midnight.
 _INSIDE = timedelta(hours=3)
@@ -124,7 +124,7 @@ class BaselineSnapshotReader(SnapshotReader):
             cells = self.cells(metric, requested.request.store_id, span)
             samples = (_build_sample(metric, cell) for cell in cells)
             windows = [*zip(map(requested.local_minutes, span.windows), samples, strict=True)]
-            is_complete = all(cell.is_complete for cell in cells)
+            is_complete = all(cell.is_covered for cell in cells)
             # A ratio has usual values only on days on which both of its sides have data.
             has_events = all(
                 any(cell.cell.parts.get(family.name) for cell in cells)
@@ -133,7 +133,9 @@ class BaselineSnapshotReader(SnapshotReader):
             days.append(EarlierDay(windows, is_complete, has_events))
         found = compute_baselines(requested.request.baseline, requested.windows(), days)
         number = self._snapshot.number
-        return {start: structs.replace(usual, snapshot=number) for start, usual in found.items()}
+        return {
+            start: structs.replace(baseline, snapshot=number) for start, baseline in found.items()
+        }
 
 
 class BaselineCache:
@@ -144,19 +146,21 @@ class BaselineCache:
         views: ViewReader,
         registry: StoreRegistry,
         settings: Settings,
-        moment: type[BaselineSnapshotReader] = BaselineSnapshotReader,
+        reader_class: type[BaselineSnapshotReader] = BaselineSnapshotReader,
     ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self._reader_class = moment
+        self._reader_class = reader_class
         self._snapshots: OrderedDict[date, BaselineSnapshot] = OrderedDict()
         self._cache: OrderedDict[BaselineRequest, BaselineWindows] = OrderedDict()
 
     async def read(
-        self, wanted: Sequence[BaselineRequest]
+        self, requests: Sequence[BaselineRequest]
     ) -> dict[BaselineRequest, BaselineWindows]:
         """The usual values by day and window; none on a day that no snapshot serves."""
-        found = {day: self._cache[day] for day in wanted if day in self._cache}
-        for chunk in chunks([missing for missing in wanted if missing not in found], _DAYS_AT_ONCE):
+        found = {day: self._cache[day] for day in requests if day in self._cache}
+        for chunk in chunks(
+            [missing for missing in requests if missing not in found], _DAYS_AT_ONCE
+        ):
             found |= await self._read(chunk)
         for used in found.keys() & self._cache.keys():
             self._cache.move_to_end(used)
@@ -167,14 +171,14 @@ class BaselineCache:
         return found
 
     async def _read(
-        self, wanted: Sequence[BaselineRequest]
+        self, requests: Sequence[BaselineRequest]
     ) -> dict[BaselineRequest, BaselineWindows]:
-        found: dict[BaselineRequest, BaselineWindows] = {key: {} for key in wanted}
+        found: dict[BaselineRequest, BaselineWindows] = {key: {} for key in requests}
         served: dict[int, list[_RequestedDay]] = defaultdict(list)
         snapshots: dict[int, BaselineSnapshot] = {}
         all_requested = [
-            _RequestedDay(usual, StoreCalendarDays(self._registry.store(usual.store_id)))
-            for usual in wanted
+            _RequestedDay(request, StoreCalendarDays(self._registry.store(request.store_id)))
+            for request in requests
         ]
         # A day without a snapshot is queried again next time, because the first may come soon.
         dates = {
@@ -207,9 +211,13 @@ class BaselineCache:
         return found
 
 
-def _build_sample(metric: Metric, judged: MetricCell) -> BaselineSample | None:
+def _build_sample(metric: Metric, metric_cell: MetricCell) -> BaselineSample | None:
     """The value of a window; None if it has none, or one that may not be published."""
-    if not judged.cell.known or judged.is_hidden or not judged.cell.sensor_coverage.is_enough:
+    if (
+        not metric_cell.cell.known
+        or metric_cell.is_hidden
+        or not metric_cell.cell.sensor_coverage.is_enough
+    ):
         return None
-    above, below = ratio_parts(metric, judged.cell)
+    above, below = ratio_parts(metric, metric_cell.cell)
     return None if above is None or below is None or below <= 0 else BaselineSample(above, below)

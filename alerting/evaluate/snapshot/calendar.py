@@ -15,7 +15,7 @@ from tally.time.opening_hours import MINUTES_A_DAY, ClockSpan
 from tally.time.windows import WINDOW_MILLIS, TimeRange
 
 _ONE_DAY = timedelta(days=1)
-# Cache entries: clocks times judged days. Stores of one clock share their days.
+# Cache entries: clocks times evaluated days. Stores of one clock share their days.
 _CACHE_SIZE = 20_000
 # Cache entries: clocks times requested spans of days, each of a year or more.
 _SPAN_CACHE_SIZE = 500
@@ -110,7 +110,7 @@ def utc_span(day: date) -> WindowSpan:
 
 
 def windows_in_schedule(rule: Rule, days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
-    """The starts of the windows that the rule looks at: those that start inside its `intersect`."""
+    """The starts of the windows that the rule looks at: those that start inside its `within`."""
     if rule.within == "always":
         return frozenset(among.windows)
     dates = _dates(days, among)

@@ -1,4 +1,4 @@
-"""The totals by which rules with a grain are judged: per hour, per store day, or since opening.
+"""The totals by which rules with a grain are evaluated: per hour, per store day, or since opening.
 
 Totals are made of quarter hours: the parts are merged first and the metric is derived from the
 merged parts, so a day's share is not a mean of shares.
@@ -31,12 +31,12 @@ from tally.time.instants import from_millis
 
 # Quarter hours of the longest hour and the longest day that clock changes can make.
 _MAX_WINDOWS = {"quarter_hour": 1, "hour": 8, "day": 192, "since_opening": 1}
-# Cache entries: zones times judged days.
+# Cache entries: zones times evaluated days.
 _CACHE_SIZE = 20_000
 
 
 class GrainWindow(NamedTuple):
-    """A window as a rule with a grain judges it; `total` is None where no total is judged."""
+    """A window as a rule with a grain evaluates it; `total` is None where no total is evaluated."""
 
     cells: WindowCells
     facts: WindowFacts
@@ -77,21 +77,21 @@ def eligible_ends(
     grain: RuleGrain,
     spans: Sequence[WindowSpan],
     watched: Collection[int],
-    held: Collection[int],
+    inhibited: Collection[int],
 ) -> frozenset[int]:
     """The starts of the windows that end an hour or a day which the rule looks at.
 
-    In:  `spans`: hours, or one day; `watched`: the windows inside `within`; `held`: the windows
-         in episodes of the rules in `unless`; starts in milliseconds since 1970 (UTC).
+    In:  `spans`: hours, or one day; `watched`: the windows inside `within`; `inhibited`: the
+         windows in episodes of the rules in `unless`; starts in milliseconds since 1970 (UTC).
     Out: the ends of hours that lie wholly inside, and of a day with any window inside; spans that
          overlap an episode are left out.
     """
-    wanted = any if grain == "day" else all
+    quantifier = any if grain == "day" else all
     return frozenset(
         span.windows[-1]
         for span in spans
-        if wanted(window in watched for window in span.windows)
-        and not any(window in held for window in span.windows)
+        if quantifier(window in watched for window in span.windows)
+        and not any(window in inhibited for window in span.windows)
     )
 
 
@@ -101,10 +101,10 @@ def with_totals(
     spans: Sequence[WindowSpan],
     read: Sequence[tuple[WindowCells, WindowFacts]],
 ) -> Iterator[GrainWindow]:
-    """The windows of a day that have begun, each with the total that is judged in it, if any.
+    """The windows of a day that have begun, each with the total that is evaluated in it, if any.
 
     In:  `spans`: as grain_spans() returns them; `read`: each single window, in order of time.
-    Out: the facts of the total where one is judged, and exempt facts elsewhere.
+    Out: the facts of the total where one is evaluated, and exempt facts elsewhere.
     """
     begins = {grain_span.start: grain_span for grain_span in spans}
     running: _RunningTotal | None = None
@@ -149,21 +149,21 @@ class _RunningTotal:
     @property
     def cells(self) -> WindowCells:
         """The merged parts of all windows."""
-        own = 1 + len(self._metrics.minimum)
-        metric, *minimum = self._cells[:own]
-        further = self._cells[own:]
+        own_count = 1 + len(self._metrics.minimum)
+        metric, *minimum = self._cells[:own_count]
+        further = self._cells[own_count:]
         return WindowCells(metric, (*minimum,), None, further, tuple(self._parts))
 
     def facts(self) -> WindowFacts:
         """The facts of the total; one unknown window makes the total unknown."""
         phases = {window.phase for window in self._each}
-        cells, own = self.cells, 1 + len(self._metrics.minimum)
+        cells, own_count = self.cells, 1 + len(self._metrics.minimum)
         value = cell_value(self._rule, self._metrics.metric, cells.metric.cell)
         last = self._each[-1]
         return structs.replace(
             last,
             phase="open" if "open" in phases else max(phases, key=("covered", "closed").index),
-            value=None if self._is_unknown(self._gaps[:own]) else value,
+            value=None if self._is_unknown(self._gaps[:own_count]) else value,
             is_known=all(window.is_known for window in self._each),
             meets_minimum=meets_minimum(self._metrics, cells),
             is_exempt=any(window.is_exempt for window in self._each),
@@ -184,14 +184,14 @@ class _RunningTotal:
 def _merge_cells(metric: Metric, before: MetricCell, added: MetricCell) -> MetricCell:
     return MetricCell(
         join_cells(metric.families, [before.cell, added.cell]),
-        before.is_complete and added.is_complete,
+        before.is_covered and added.is_covered,
         before.is_hidden or added.is_hidden,
         added.generations,
     )
 
 
-def _optional_value(metric: Metric, judged: MetricCell) -> ExactValue | None:
-    return exact_value(metric, judged.cell) if has_data(judged.cell) else None
+def _optional_value(metric: Metric, metric_cell: MetricCell) -> ExactValue | None:
+    return exact_value(metric, metric_cell.cell) if has_data(metric_cell.cell) else None
 
 
 def _exempt_facts(facts: WindowFacts) -> WindowFacts:

@@ -52,12 +52,12 @@ Readings = Mapping[Hashable, VersionReading]
 
 
 def resolve_metrics(rule: Rule) -> VersionMetrics | None:
-    """The metrics that the rule reads; None for a rule that is not judged.
+    """The metrics that the rule reads; None for a rule that is not evaluated.
 
-    Not judged are rules of other kinds, rules on single subjects that are no stock rules, and rules
-    whose metric no longer exists.
+    Not evaluated are rules of other kinds, rules on single subjects that are no stock rules, and
+    rules whose metric no longer exists.
     """
-    # So far, articles are the only subjects that are judged one by one.
+    # So far, articles are the only subjects that are evaluated one by one.
     if rule.kind not in EVALUATED_KINDS or (rule.subject == "none") == (rule.kind == "stock"):
         return None
     try:
@@ -66,7 +66,7 @@ def resolve_metrics(rule: Rule) -> VersionMetrics | None:
         else:
             metric = catalogue.metric(rule.metric or "")
         least = rule.minimum.items()
-        minimum = tuple((catalogue.metric(name), wanted) for name, wanted in least)
+        minimum = tuple((catalogue.metric(name), value) for name, value in least)
         further = tuple(catalogue.metric(condition.metric) for condition in rule.and_)
     except (UnknownName, KeyError) as error:
         log.warning("rule is not judged", rule=rule.rule_id, reason=str(error))
@@ -81,14 +81,14 @@ def resolve_metrics(rule: Rule) -> VersionMetrics | None:
 def build_reading_key(rule: Rule) -> Hashable:
     """The key of what the facts of a window depend on; rules with equal keys have equal facts."""
     condition = rule.condition
-    usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
-    own = rule.kind, rule.metric or rule.family, rule.delay, usual
+    baseline = condition.baseline if isinstance(condition, AgainstBaseline) else None
+    main = rule.kind, rule.metric or rule.family, rule.delay, baseline
     further = ("and", *(extra.metric for extra in rule.and_)) if rule.and_ else ()
     # Missing data counts as nothing in a total, or makes it unknown, depending on `on_silence`.
     total = (rule.grain, rule.on_silence) if rule.grain != "quarter_hour" else ()
     # A store that has never sent data counts as silent only for rules that name it.
     named = ("named",) if has_store_list(rule) else ()
-    return (*own, *rule.minimum.items(), *further, *total, *named)
+    return (*main, *rule.minimum.items(), *further, *total, *named)
 
 
 def applies_to(rule: Rule, store: Store, day: date) -> bool:
@@ -137,7 +137,7 @@ class BaselineSource(Protocol):
     """A source of usual values."""
 
     async def read(
-        self, wanted: Sequence[BaselineRequest]
+        self, requests: Sequence[BaselineRequest]
     ) -> Mapping[BaselineRequest, BaselineWindows]:
         """The usual values by day and window; windows without a known value are absent.
 

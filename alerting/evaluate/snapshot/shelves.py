@@ -13,7 +13,7 @@ from tally.algebra.shelf import WindowStock
 class ShelfStep(NamedTuple):
     """The levels of an article in the window with that number, from 0 on.
 
-    Until the article's next step its last level stands: Reached(level, level).
+    Until the article's next step its last level stands: WindowStock(level, level).
     """
 
     window: int
@@ -57,7 +57,7 @@ class DayShelves:
                 yield subject
 
     def steps_for(self, subject: str) -> ShelfSteps:
-        """The article's steps; articles with equal steps are judged alike."""
+        """The article's steps; articles with equal steps are evaluated alike."""
         return self._steps.get(subject, ())
 
     def levels_at(self, subject: str, window: int) -> WindowStock | None:

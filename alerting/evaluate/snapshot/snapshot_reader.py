@@ -1,4 +1,4 @@
-"""The views of one moment: all rows are read by the generations that served when first asked.
+"""A snapshot of the views: all rows are read by the generations that served when first asked.
 
 Which generation serves a day is queried once, however long the reading takes.
 """
@@ -81,27 +81,27 @@ class _StoreRows:
     baselines: dict[BaselineRequest, BaselineWindows] = field(default_factory=dict)
     sums: dict[_SumsKey, _FamilySums] = field(default_factory=dict)
 
-    def has(self, wanted: ReadRequest) -> bool:
+    def has(self, request: ReadRequest) -> bool:
         """Whether it was read."""
-        return wanted in self.readings or wanted in self.stocks or wanted in self.baselines
+        return request in self.readings or request in self.stocks or request in self.baselines
 
 
 def list_requests(
     rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
 ) -> Iterator[ReadRequest]:
-    """What has to be read to judge windows of one local day of a store by the rule."""
+    """What has to be read to evaluate windows of one local day of a store by the rule."""
     for metric in metrics.all:
         if metric.stock is not None:
             yield StockDayRequest(metric.entry.id, store_id, span)
         else:
             for family in metric.families:
                 yield FamilyDayRequest(family.name, store_id, span)
-    if usual := baseline_request(rule, store_id, span.start):
-        yield usual
+    if request := baseline_request(rule, store_id, span.start):
+        yield request
 
 
 class SnapshotReader:
-    """The reader for the judgements of one transaction; it reads each thing once.
+    """The reader for the evaluations of one transaction; it reads each thing once.
 
     Raises ViewsUnreachable when a read fails.
     """
@@ -111,10 +111,10 @@ class SnapshotReader:
         views: ViewReader,
         registry: StoreRegistry,
         settings: Settings,
-        usual: BaselineSource | None = None,
+        baselines: BaselineSource | None = None,
     ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self._baseline_source = usual
+        self._baseline_source = baselines
         self._reader = StoreReader(views, registry, settings)
         self._generations: dict[str, dict[date, Generation | None]] = defaultdict(dict)
         self._rows: dict[str, _StoreRows] = defaultdict(_StoreRows)
@@ -154,14 +154,14 @@ class SnapshotReader:
         # What shows how final a number is stays out: here, confirmed is what a generation covers.
         return Pointers(family, await self.generations(family.name, days), {}, {})
 
-    def missing(self, wanted: Iterable[ReadRequest]) -> list[ReadRequest]:
-        """The wanted readings that were not read yet, each once."""
-        days = dict.fromkeys(wanted)
-        return [day for day in days if not self._rows[day.store_id].has(day)]
+    def missing(self, requests: Iterable[ReadRequest]) -> list[ReadRequest]:
+        """The requests that were not read yet, each once."""
+        distinct = dict.fromkeys(requests)
+        return [request for request in distinct if not self._rows[request.store_id].has(request)]
 
-    async def read(self, wanted: Iterable[ReadRequest]) -> None:
+    async def read(self, requests: Iterable[ReadRequest]) -> None:
         """Read the rows of all these windows concurrently."""
-        all_missing = self.missing(wanted)
+        all_missing = self.missing(requests)
         stocks = [reading for reading in all_missing if isinstance(reading, StockDayRequest)]
         missing = [reading for reading in all_missing if isinstance(reading, FamilyDayRequest)]
         # One query of the generations for each family, before the rows are read.
@@ -179,9 +179,9 @@ class SnapshotReader:
             read = await self._stock.read(catalogue.metric(stock.metric), slots)
             self._rows[stock.store_id].stocks[stock] = read
 
-        if usual := [reading for reading in all_missing if isinstance(reading, BaselineRequest)]:
+        if usual_days := [day for day in all_missing if isinstance(day, BaselineRequest)]:
             # Without a source of usual values there are none.
-            found = await self._baseline_source.read(usual) if self._baseline_source else {}
+            found = await self._baseline_source.read(usual_days) if self._baseline_source else {}
             for day, windows in found.items():
                 self._rows[day.store_id].baselines[day] = windows
 
@@ -189,14 +189,14 @@ class SnapshotReader:
         self, rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
     ) -> Iterator[WindowCells]:
         """What the rule reads of each window of a local day that was read, in order of time."""
-        usual: BaselineWindows = {}
-        if (wanted := baseline_request(rule, store_id, span.start)) is not None:
-            usual = self._rows[store_id].baselines.get(wanted, {})
+        baselines: BaselineWindows = {}
+        if (request := baseline_request(rule, store_id, span.start)) is not None:
+            baselines = self._rows[store_id].baselines.get(request, {})
         read = [self.cells(metric, store_id, span) for metric in metrics.all]
         beside = len(metrics.minimum)
         for start, first, *rest in zip(span.windows, *read, strict=True):
             minimum, further = tuple(rest[:beside]), tuple(rest[beside:])
-            yield WindowCells(first, minimum, usual.get(start), further)
+            yield WindowCells(first, minimum, baselines.get(start), further)
 
     def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[MetricCell]:
         """The windows of a local day that were read, in order of time."""
@@ -205,8 +205,8 @@ class SnapshotReader:
         rows, families = self._rows[store_id], metric.families
         key = _SumsKey(families, metric.is_level, span)
         if key not in rows.sums:
-            wanted = (FamilyDayRequest(family.name, store_id, span) for family in families)
-            readings = [rows.readings[family_windows] for family_windows in wanted]
+            requests = (FamilyDayRequest(family.name, store_id, span) for family in families)
+            readings = [rows.readings[family_windows] for family_windows in requests]
             rows.sums[key] = self._sum_windows(key, store_id, readings)
         cells, publishable = rows.sums[key]
         if not publishable:
@@ -239,7 +239,7 @@ class SnapshotReader:
         cells = [
             MetricCell(
                 cell,
-                _is_complete(cell, readings),
+                _is_covered(cell, readings),
                 False,
                 served[cell.slot.start.date()],
             )
@@ -247,17 +247,17 @@ class SnapshotReader:
         ]
         return _FamilySums(cells, found.disclosure)
 
-    def _stock_cells(self, wanted: StockDayRequest) -> list[MetricCell]:
-        read = self._rows[wanted.store_id].stocks[wanted]
+    def _stock_cells(self, request: StockDayRequest) -> list[MetricCell]:
+        read = self._rows[request.store_id].stocks[request]
         if read is None:
-            # The cells are not complete either; otherwise published alerts would be retracted.
-            unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
+            # The cells are not covered either; otherwise published alerts would be retracted.
+            unknown = (Cell(slot) for slot in self._slots(request.store_id, request.span).slots)
             return [MetricCell(cell, False, False, ()) for cell in unknown]
-        served = _generations_by_day(read.readings, self._slots(wanted.store_id, wanted.span))
+        served = _generations_by_day(read.readings, self._slots(request.store_id, request.span))
         return [
             MetricCell(
                 moves.cell,
-                moves.agrees and _is_complete(moves.cell, read.readings),
+                moves.agrees and _is_covered(moves.cell, read.readings),
                 False,
                 served[moves.cell.slot.start.date()],
                 WindowShelves(read.shelves, window),
@@ -266,13 +266,13 @@ class SnapshotReader:
             for window, moves in enumerate(read.windows)
         ]
 
-    async def _read(self, wanted: FamilyDayRequest) -> FamilyReading:
-        pointers = await self.pointers(FAMILIES[wanted.family], self._utc_days(wanted))
-        return await self._reader.read_family(pointers, self._slots(wanted.store_id, wanted.span))
+    async def _read(self, request: FamilyDayRequest) -> FamilyReading:
+        pointers = await self.pointers(FAMILIES[request.family], self._utc_days(request))
+        return await self._reader.read_family(pointers, self._slots(request.store_id, request.span))
 
-    def _utc_days(self, wanted: FamilyDayRequest) -> list[date]:
-        slots = self._slots(wanted.store_id, wanted.span)
-        return self._reader.utc_days([FAMILIES[wanted.family]], slots)
+    def _utc_days(self, request: FamilyDayRequest) -> list[date]:
+        slots = self._slots(request.store_id, request.span)
+        return self._reader.utc_days([FAMILIES[request.family]], slots)
 
     def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
         clock = self.days(store_id).store.clock
@@ -289,7 +289,7 @@ def _generations_by_day(
     }
 
 
-def _is_complete(cell: Cell, readings: Sequence[FamilyReading]) -> bool:
+def _is_covered(cell: Cell, readings: Sequence[FamilyReading]) -> bool:
     """Whether generations cover the window in all families, and nothing newer was read instead."""
     start = cell.slot.start
     # A speed layer row that has counted more events is served in place of a generation's row.

@@ -59,7 +59,7 @@ class _SalesSince(NamedTuple):
 
 
 class StockDayReader:
-    """Reads stocks by the generations of one moment.
+    """Reads stocks by the generations of one snapshot.
 
     Raises ViewsUnreachable when a read fails.
     """
@@ -91,11 +91,11 @@ class StockDayReader:
         left_out = len(starts) - len(window_starts(*sold.slots.span))
         starts, served = starts[left_out:], [part[left_out:] for part in served]
         windows = zip(*(map(_empty_if_missing, part) for part in served), strict=True)
-        stretches = [*shelf_moves(sold.slots, windows, sold.moves)]
-        shelves = DayShelves([moves.moved for moves in stretches], is_partial=left_out > 0)
+        shelf_windows = [*shelf_moves(sold.slots, windows, sold.moves)]
+        shelves = DayShelves([moves.moved for moves in shelf_windows], is_partial=left_out > 0)
         _warn_partial(shelves, slots)
         return StockDay(
-            stretches,
+            shelf_windows,
             shelves,
             readings,
             tuple(_speed_rows(*pair, starts) for pair in zip(readings, served, strict=True)),
@@ -175,7 +175,7 @@ def _warn_partial(shelves: DayShelves, slots: StoreSlots) -> None:
         _warn_unknown(slots.store_id, day, sum(1 for _ in shelves.unknown_subjects()))
 
 
-# Cached to log once for each day and number: a day is judged hundreds of times.
+# Cached to log once for each day and number: a day is evaluated hundreds of times.
 @lru_cache(maxsize=10_000)
 def _warn_unknown(store_id: str, day: date, articles: int) -> None:
     log.warning(

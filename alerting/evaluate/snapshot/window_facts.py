@@ -1,4 +1,4 @@
-"""The facts by which a rule's version judges one window, and the rows that a message names."""
+"""The facts by which a rule's version evaluates one window, and the rows that a message names."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -38,14 +38,14 @@ FamilyGenerations: TypeAlias = tuple[tuple[str, Generation | None], ...]
 class MetricCell(NamedTuple):
     """One window of a metric.
 
-    `cell`: the sums. `is_complete`: a generation covers the window. `is_hidden`: privacy rules
-    withhold the value. `generations`: the generation that serves its UTC day, for each family. A
-    stock has `shelves` in place of sums, and `speed_rows`: the speed layer's rows that it depends
-    on.
+    `cell`: the sums. `is_covered`: a generation covers the window, and nothing newer was read
+    instead. `is_hidden`: privacy rules withhold the value. `generations`: the generation that
+    serves its UTC day, for each family. A stock has `shelves` in place of sums, and `speed_rows`:
+    the speed layer's rows that it depends on.
     """
 
     cell: Cell
-    is_complete: bool
+    is_covered: bool
     is_hidden: bool
     generations: FamilyGenerations
     shelves: WindowShelves | None = None
@@ -76,9 +76,9 @@ class WindowCells(NamedTuple):
         return (*self.own, *self.further)
 
     @property
-    def is_complete(self) -> bool:
+    def is_covered(self) -> bool:
         """Whether generations cover the window in all families."""
-        return all(cell.is_complete for cell in self.all)
+        return all(cell.is_covered for cell in self.all)
 
     @property
     def start(self) -> int:
@@ -87,9 +87,9 @@ class WindowCells(NamedTuple):
 
 
 class DayWindow(NamedTuple):
-    """One judged window; `cells` is None where no version judges it.
+    """One evaluated window; `cells` is None where no version evaluates it.
 
-    `counts`: False inside an hour or a day that is judged by its total.
+    `counts`: False inside an hour or a day that is evaluated by its total.
     """
 
     verdict: WindowVerdict
@@ -98,14 +98,14 @@ class DayWindow(NamedTuple):
     counts: bool = True
 
     @property
-    def is_complete(self) -> bool:
-        """Whether the window is judged, and generations cover everything that is judged in it."""
+    def is_covered(self) -> bool:
+        """Whether the window is evaluated, and generations cover everything that it needs."""
         cells = self.cells
-        return self.counts and self.verdict.is_complete and (cells is None or cells.is_complete)
+        return self.counts and self.verdict.is_covered and (cells is None or cells.is_covered)
 
 
 class EvaluationTick(NamedTuple):
-    """The tick by which a version judges, and the end of the windows that the tick closes for it.
+    """The tick by which a version evaluates, and the end of the windows that it closes.
 
     `closed`: milliseconds since 1970 (UTC).
     """
@@ -123,14 +123,14 @@ def build_facts(
     rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: EvaluationTick, is_exempt: bool
 ) -> WindowFacts:
     """The facts of the window at that tick; for a stock all but the level of the article."""
-    is_complete, start = cells.is_complete, cells.start
+    is_covered, start = cells.is_covered, cells.start
     is_closed = start < by.closed
     value = cell_value(rule, metrics.metric, cells.metric.cell)
     if rule.kind == "silence" and value:
         # The number of events makes no difference to a silence rule.
         value = 1
     return WindowFacts(
-        phase="covered" if is_complete else "closed" if is_closed else "open",
+        phase="covered" if is_covered else "closed" if is_closed else "open",
         value=value,
         is_known=_is_publishable(rule, cells) and _has_all_rows(cells.own, by.tick, start),
         meets_minimum=meets_minimum(metrics, cells),
@@ -176,11 +176,11 @@ def ratio_parts(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactVal
 
 
 def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
-    """The rows by which the window was judged, one entry for each family."""
+    """The rows by which the window was evaluated, one entry for each family."""
     found: dict[str, ReadRows] = {}
-    for judged in cells.all:
-        day, source = judged.cell.slot.start.date(), common_source(judged.cell.sources)
-        for family, serving in judged.generations:
+    for metric_cell in cells.all:
+        day, source = metric_cell.cell.slot.start.date(), common_source(metric_cell.cell.sources)
+        for family, serving in metric_cell.generations:
             speaking = tick.epoch.get(family)
             epochs = (serving.epoch if serving else 0, speaking.epoch if speaking else 0)
             found[family] = ReadRows(
@@ -189,7 +189,7 @@ def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
                 generation=serving.generation if serving else None,
                 epoch=epochs[0] if source == "batch" else max(epochs),
                 # The number of events may be the very number that privacy rules withhold.
-                events=0 if judged.is_hidden else judged.cell.events,
+                events=0 if metric_cell.is_hidden else metric_cell.cell.events,
                 source=source,
             )
     return tuple(found.values())
@@ -197,10 +197,12 @@ def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
 
 def _further(metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> Iterator[FurtherFacts]:
     """The facts of the metric of each condition in `and`."""
-    for metric, judged in zip(metrics.further, cells.further, strict=True):
-        is_reportable = not judged.is_hidden and _has_coverage(judged.cell)
-        value = exact_value(metric, judged.cell) if has_data(judged.cell) else None
-        yield FurtherFacts(value, is_reportable and _has_all_rows((judged,), tick, cells.start))
+    for metric, metric_cell in zip(metrics.further, cells.further, strict=True):
+        is_reportable = not metric_cell.is_hidden and _has_coverage(metric_cell.cell)
+        value = exact_value(metric, metric_cell.cell) if has_data(metric_cell.cell) else None
+        yield FurtherFacts(
+            value, is_reportable and _has_all_rows((metric_cell,), tick, cells.start)
+        )
 
 
 def has_data(cell: Cell) -> bool:
@@ -215,17 +217,17 @@ def _has_coverage(cell: Cell) -> bool:
 
 def _has_all_rows(cells: Sequence[MetricCell], tick: Tick, start: int) -> bool:
     """Whether generations cover the window, or speed layer rows that are whole and in force."""
-    if all(cell.is_complete for cell in cells):
+    if all(cell.is_covered for cell in cells):
         return True
     served = (pair for cell in cells for pair in cell.generations)
-    reached = (reach for cell in cells for reach in cell.speed_rows)
+    speed_rows = (rows for cell in cells for rows in cell.speed_rows)
     return all(
         is_known(tick, family, start, serving.epoch if serving else 0) for family, serving in served
     ) and all(
         # From the first such window on: a move that is missing there is missing in every later
         # level.
         is_known(tick, rows.family, min(rows.start, start), rows.epoch)
-        for rows in reached
+        for rows in speed_rows
     )
 
 
@@ -235,7 +237,7 @@ def _is_publishable(rule: Rule, cells: WindowCells) -> bool:
     if rule.kind == "silence":
         # Missing sensors are what a silence rule looks for.
         return not cells.metric.is_hidden
-    return _has_coverage(cell) and not any(judged.is_hidden for judged in cells.own)
+    return _has_coverage(cell) and not any(metric_cell.is_hidden for metric_cell in cells.own)
 
 
 def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
@@ -243,13 +245,12 @@ def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
     if not metrics.minimum:
         return True
     values = (
-        exact_value(metric, judged.cell) if judged.cell.known else None
-        for (metric, _), judged in zip(metrics.minimum, cells.minimum, strict=True)
+        exact_value(metric, metric_cell.cell) if metric_cell.cell.known else None
+        for (metric, _), metric_cell in zip(metrics.minimum, cells.minimum, strict=True)
     )
     required: Sequence[int] = [least for _, least in metrics.minimum]
     return all(
-        value is not None and value >= wanted
-        for value, wanted in zip(values, required, strict=True)
+        value is not None and value >= least for value, least in zip(values, required, strict=True)
     )
 
 

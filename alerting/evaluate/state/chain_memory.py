@@ -1,7 +1,7 @@
 """The evaluator's memory of the chains of one partition: alerts, folds and forced ends.
 
 Each alert that may still change has a record of its own. Settled alerts share records (packs); a
-pack is decoded only when a window that it reaches is judged again.
+pack is decoded only when a window that it reaches is evaluated again.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Set

@@ -6,9 +6,9 @@ Each thing has a record of its own, by its key:
     h|rule|store|subject|number      settled alerts, at most 64
     f|rule|store|subject|start       the state of the fold from the start of a local day on
     r|rule|store|subject|window      why an episode ends with the window regardless of its numbers
-    g|family|day                     the generation of a UTC day by which all stores were judged
+    g|family|day                     the generation of a UTC day by which all stores were evaluated
     s|family|store                   from when on a store without records is silent
-    c                                the last tick that was judged
+    c                                the last tick that was evaluated
 
 Changes must be stored or forgotten as a whole: drain() returns each of them once.
 """
@@ -35,7 +35,7 @@ _TICK = "c"
 
 
 class EvaluatedDay(Struct, frozen=True):
-    """The generation, and its epoch, by which all stores were judged on a UTC day; 0 means none.
+    """The generation, and its epoch, by which all stores were evaluated on a UTC day; 0 means none.
 
     `speed`: the speed layer's definition on a day whose generation leaves windows to it; None
     before a tick names it. `is_whole`: the generation leaves no window. `is_settled`: the day is
@@ -74,14 +74,14 @@ _FamilyValue = TypeVar("_FamilyValue")
 class PartitionMemory:
     """The whole state of one partition.
 
-    `tick`: all ticks received so far, merged; `last_tick`: the tick of the last judgement. `hints`:
-    windows to judge; `resolutions`: alerts to end. `chains`: alerts and folds. `evaluated_days` and
-    `silent_from`: the records `g` and `s` above, by their keys.
+    `tick`: all ticks received so far, merged; `last_tick`: the tick of the last evaluation.
+    `hints`: windows to evaluate; `resolutions`: alerts to end. `chains`: alerts and folds.
+    `evaluated_days` and `silent_from`: the records `g` and `s` above, by their keys.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
-        # Both are kept: the difference between them is what has to be judged.
+        # Both are kept: the difference between them is what has to be evaluated.
         self.tick, self.last_tick = NO_TICK, NO_TICK
         self.hints: set[Hint] = set()
         self.resolutions: list[AlertResolution] = []
@@ -96,11 +96,11 @@ class PartitionMemory:
         """Merge a tick; the largest value of each field holds."""
         self.tick = merge_ticks(self.tick, tick)
 
-    def mark_evaluated(self, family_day: FamilyDay, judged: EvaluatedDay) -> None:
-        """Note that all stores were judged by that generation of the day."""
+    def mark_evaluated(self, family_day: FamilyDay, evaluated_day: EvaluatedDay) -> None:
+        """Note that all stores were evaluated by that generation of the day."""
         family, day = family_day
-        self.evaluated_days[family_day] = judged
-        self._changed[f"g|{family}|{day}"] = msgspec.json.encode(judged)
+        self.evaluated_days[family_day] = evaluated_day
+        self._changed[f"g|{family}|{day}"] = msgspec.json.encode(evaluated_day)
 
     def begin_store(self, family_store: FamilyStore, start: int) -> None:
         """Count the store as silent where it sends nothing, from the window at `start` on.
@@ -113,20 +113,20 @@ class PartitionMemory:
 
     @property
     def has_news(self) -> bool:
-        """Whether anything has arrived since the last judgement."""
+        """Whether anything has arrived since the last evaluation."""
         return bool(self.hints or self.resolutions) or self.tick != self.last_tick
 
     def close(self, unfinished: Collection[str] = ()) -> None:
-        """Mark what the ticks report as judged, except some generations of these families."""
+        """Mark what the ticks report as evaluated, except some generations of these families."""
         self.is_unfinished = bool(unfinished)
         # Unfinished families keep their old values, so the next pass checks all their days again.
         flips = _merge_families(self.last_tick.flips, unfinished, self.tick.flips)
         epoch = _merge_families(self.last_tick.epoch, unfinished, self.tick.epoch)
-        judged = structs.replace(self.tick, flips=flips, epoch=epoch)
+        evaluated_tick = structs.replace(self.tick, flips=flips, epoch=epoch)
         # Storing a tick without news would write one more record every five seconds, for ever.
-        if self.last_tick != judged:
-            self._changed[_TICK] = judged.value
-        self.last_tick = judged
+        if self.last_tick != evaluated_tick:
+            self._changed[_TICK] = evaluated_tick.value
+        self.last_tick = evaluated_tick
 
     def forget_before(self, horizon: int) -> None:
         """Drop what concerns only windows before the instant `horizon` (ms since 1970, UTC)."""
@@ -148,8 +148,7 @@ class PartitionMemory:
     def load(self, record: Input) -> None:
         """Load one record of the topic, in order of offset: the last record of a key counts.
 
-        Raises UnrecoverableError when a record cannot be read: without it, alerts would be
-        published twice.
+        Raises UnrecoverableError for an unreadable record: without it, alerts would be sent twice.
         """
         try:
             kind, *parts = (record.key or b"").decode().split(SEPARATOR)

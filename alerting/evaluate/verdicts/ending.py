@@ -1,6 +1,7 @@
 """Ends of episodes that no number calls for.
 
-A person resolves an alert, a rule can no longer be judged, or it no longer judges the subject.
+A person resolves an alert, a rule can no longer be evaluated, or it no longer evaluates the
+subject.
 """
 
 from collections import defaultdict
@@ -76,11 +77,11 @@ def add_forced_days(
 def end_unevaluable_rules(
     memory: PartitionMemory, rules: RuleSet, forced: ForcedWindows
 ) -> Iterator[list[Alert]]:
-    """The end messages of rules without a version that can be judged; no fold makes them."""
-    judged = {rule.rule_id for rule in rules.rules}
+    """The end messages of rules without a version that can be evaluated; no fold makes them."""
+    evaluated_ids = {rule.rule_id for rule in rules.rules}
     for raised, window in forced:
         rule = rules.all.get(raised.chain.rule_id)
-        if rule is not None and rule.rule_id not in judged:
+        if rule is not None and rule.rule_id not in evaluated_ids:
             yield [*_end_alerts(memory, rule, raised, window)]
 
 
@@ -120,7 +121,7 @@ def _resolution_window(memory: PartitionMemory, raised: PublishedAlert) -> int:
 
 
 def _is_unevaluable(rule: VersionedRule, window: int) -> bool:
-    """Whether the version in force is not retired and still cannot be judged."""
+    """Whether the version in force is not retired and still cannot be evaluated."""
     return not rule.can_evaluate(window) and not rule.is_retired(window)
 
 
@@ -151,10 +152,10 @@ def lapse_reason(
     days: StoreCalendarDays,
     place: tuple[str, int],
 ) -> Reason | None:
-    """Why the rule no longer judges the subject; None if it still does, or never did.
+    """Why the rule no longer evaluates the subject; None if it still does, or never did.
 
-    `version`: the version that judges the window; `place`: the subject, and the window's start in
-    milliseconds since 1970 (UTC).
+    `version`: the version that evaluates the window; `place`: the subject, and the window's start
+    in milliseconds since 1970 (UTC).
     """
     subject, window = place
     if version is None:
@@ -170,14 +171,14 @@ def lapse_reason(
     return _removal_reason(days, subject, window)
 
 
-def apply_forced_ends(stretch: VerdictRange, forced: Mapping[int, ForcedEnd]) -> bytes:
-    """The verdicts of the stretch with the forced ends put in.
+def apply_forced_ends(verdict_range: VerdictRange, forced: Mapping[int, ForcedEnd]) -> bytes:
+    """The verdicts of the range with the forced ends put in.
 
     `forced`: forced ends by the window's start, milliseconds since 1970 (UTC).
     """
-    verdicts = bytearray(stretch.verdicts)
+    verdicts = bytearray(verdict_range.verdicts)
     for window, end in forced.items():
-        place = (window - stretch.start) // WINDOW_MILLIS
+        place = (window - verdict_range.start) // WINDOW_MILLIS
         if 0 <= place < len(verdicts):
             verdicts[place] = (RESOLVES if end.reason == "resolved" else ENDS)[0]
     return bytes(verdicts)

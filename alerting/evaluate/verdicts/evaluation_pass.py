@@ -1,4 +1,4 @@
-"""One pass over a partition: new records are examined, judged, and marked as judged."""
+"""One pass over a partition: new records are examined, evaluated, and marked as evaluated."""
 
 from collections.abc import (
     Callable,
@@ -50,10 +50,10 @@ from tally.time.windows import WINDOW_MILLIS
 
 # Runs a reading coroutine to its end.
 ReadRunner = Callable[[Coroutine[Any, Any, Any]], Any]
-# The most rules times store days that one pass judges because of new generations: windows that
-# close meanwhile wait until the pass ends. The rest is judged with the next tick.
+# The most rules times store days that one pass evaluates because of new generations: windows that
+# close meanwhile wait until the pass ends. The rest is evaluated with the next tick.
 MAX_RULE_DAYS = 500_000
-# Cost of reads in units of one rule judging one store day. A day is read once for all rules; the
+# Cost of reads in units of one rule evaluating one store day. A day is read once for all rules; the
 # second number is for the weeks before it, which a baseline needs.
 _READ_COST, _BASELINE_COST = 100, 2_000
 # The most readings that are in memory together, plus those of one store; and the most that are read
@@ -70,7 +70,7 @@ class PassSources(NamedTuple):
 
 
 class _StoreGroup(NamedTuple):
-    """Stores that are judged together, and everything that has to be read for them."""
+    """Stores that are evaluated together, and everything that has to be read for them."""
 
     stores: list[tuple[str, RuleDays]]
     requests: dict[ReadRequest, None]
@@ -79,7 +79,7 @@ class _StoreGroup(NamedTuple):
 class EvaluationPass:
     """One pass over one partition.
 
-    The pass marks everything in the memory as judged and published; the caller then stores the
+    The pass marks everything in the memory as evaluated and published; the caller then stores the
     changes or forgets the memory.
     """
 
@@ -87,7 +87,7 @@ class EvaluationPass:
         self._rules, self._memory = rules, memory
         self._snapshot, self._stores, self._run = reading
         self._evaluator = PartitionEvaluator(rules, memory, reading.snapshot, self._read_now)
-        # Up to the last window that has begun; later windows are not judged yet.
+        # Up to the last window that has begun; later windows are not evaluated yet.
         self._span = WindowSpan(
             evaluation_start(memory), start_of_window(memory.tick.at) + WINDOW_MILLIS
         )
@@ -101,7 +101,7 @@ class EvaluationPass:
         stored must then be forgotten.
         """
         if not self._memory.tick.at:
-            # Before the first tick the time is unknown, and the first tick judges everything.
+            # Before the first tick the time is unknown, and the first tick evaluates everything.
             self._memory.hints.clear()
             return
         closed = self._find_closed_spans()
@@ -161,9 +161,9 @@ class EvaluationPass:
             first = since.setdefault(rule.delays, rule)
             since[rule.delays] = rule if rule.since < first.since else first
         for rule in since.values():
-            judged = WindowSpan(max(rule.since, self._span.start), self._span.end)
+            evaluated_span = WindowSpan(max(rule.since, self._span.start), self._span.end)
             for families, span in find_closed_spans(rule, before, now):
-                if (inside := judged.intersect(span)).windows:
+                if (inside := evaluated_span.intersect(span)).windows:
                     for family in families:
                         found.setdefault(family, set()).add(inside)
         return found
@@ -172,15 +172,17 @@ class EvaluationPass:
         self, family: str, closed: Mapping[str, Collection[WindowSpan]]
     ) -> ChangedDays:
         since = max(self._span.start, self._rules.since(family))
-        judged = WindowSpan(since, max(since, self._span.end))
+        evaluated_span = WindowSpan(since, max(since, self._span.end))
         if may_have_changed(self._memory, family):
-            days = {*span_utc_days(judged)}
+            days = {*span_utc_days(evaluated_span)}
         else:
             # These days are read anyway: a generation that was replaced meanwhile is news too.
             windows = (hint.window for hint in self._hints() if hint.family == family)
             hinted = [WindowSpan(window, window + 1) for window in windows]
             looked_at = (*hinted, *closed.get(family, ()))
-            days = {day for span in looked_at for day in span_utc_days(judged.intersect(span))}
+            days = {
+                day for span in looked_at for day in span_utc_days(evaluated_span.intersect(span))
+            }
         served = self._run(self._snapshot.generations(family, sorted(days)))
         definition = self._snapshot.definition(family)
         return find_changed_days(self._memory, family, sorted(days), served, definition)
@@ -192,8 +194,8 @@ class EvaluationPass:
     def _needs_all_stores(
         self, closed: Mapping[str, Collection[WindowSpan]], all_moved: Mapping[str, ChangedDays]
     ) -> bool:
-        # A new rule needs the stores at once, and not only in the first window that it judges:
-        # from that moment on a store may be silent.
+        # A new rule needs the stores at once, and not only in the first window that it evaluates:
+        # from then on a store may be silent.
         return (
             bool(closed)
             or any(moved_days.days for moved_days in all_moved.values())
@@ -214,8 +216,8 @@ class EvaluationPass:
         days = self._snapshot.days(store_id)
         return has_opening_hours(days, days.date(self._memory.tick.at))
 
-    def _read_now(self, wanted: Sequence[ReadRequest]) -> None:
-        if missing := self._snapshot.missing(wanted):
+    def _read_now(self, requests: Sequence[ReadRequest]) -> None:
+        if missing := self._snapshot.missing(requests):
             self._run(self._snapshot.read(missing))
 
     def _mark_evaluated(self, chosen: Mapping[str, ChangedDays], unfinished: Sequence[str]) -> None:
@@ -231,10 +233,11 @@ class EvaluationPass:
         memory.close(unfinished)
 
     def _max_days(self, stores: FamilyStores, family: str) -> int:
-        """The most days of the family that one pass judges in all stores; at least 1."""
+        """The most days of the family that one pass evaluates in all stores; at least 1."""
         rules = [rule for rule in self._rules.rules if family in rule.families]
-        if any(judged.is_cumulative for judged in rules):
-            # A day makes all later days be judged too, so every part would judge them all again.
+        if any(rule.is_cumulative for rule in rules):
+            # A day makes all later days be evaluated too, so every part would evaluate them all
+            # again.
             return EVALUATION_MILLIS // DAY_MILLIS + 1
         baselines = len({baseline for rule in rules for baseline in rule.baselines})
         cost = _READ_COST + _BASELINE_COST * baselines + len(rules)
@@ -251,13 +254,13 @@ def _collect_days(chosen: Mapping[str, ChangedDays]) -> dict[FamilyDay, Evaluate
 
 def _group_stores(
     named: Iterable[tuple[str, RuleDays]],
-    wanted: Callable[[str, RuleDays], Iterable[ReadRequest]],
+    list_requests: Callable[[str, RuleDays], Iterable[ReadRequest]],
 ) -> Iterator[_StoreGroup]:
     """The stores in order, in groups of as many as memory has room for, at least one store each."""
     group = _StoreGroup([], {})
     for store in named:
         group.stores.append(store)
-        group.requests.update(dict.fromkeys(wanted(*store)))
+        group.requests.update(dict.fromkeys(list_requests(*store)))
         # Collected for the whole group, so that reads are concurrent and not one for each fold.
         if len(group.requests) >= _MAX_READINGS:
             yield group

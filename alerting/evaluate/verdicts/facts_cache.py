@@ -38,18 +38,18 @@ class DayFacts(NamedTuple):
     """The windows of a local day that have begun, for versions that read the same.
 
     `ranked`: the distinct facts. `fact_numbers`: a byte for each window, the number of its facts;
-    no day has as many windows as a byte has values. `complete`: a byte for each window, 1 where
-    generations serve it. `totals`: the judged totals by window number, for a rule with a grain.
-    `settled`: a byte for each window, 1 where it is complete, or its day is settled.
+    no day has as many windows as a byte has values. `covered`: a byte for each window, 1 where
+    generations cover it. `totals`: the evaluated totals by window number, for a rule with a grain.
+    `final`: a byte for each window, 1 where it is covered, or its day will never be covered whole.
     """
 
     start: int
     cells: tuple[WindowCells, ...]
     ranked: SortedFacts
     fact_numbers: bytes
-    complete: bytes
+    covered: bytes
     totals: Mapping[int, WindowCells] = {}
-    settled: bytes = b""
+    final: bytes = b""
 
     @classmethod
     def from_windows(
@@ -60,11 +60,11 @@ class DayFacts(NamedTuple):
         ranked = SortedFacts.from_facts(facts)
         numbers = {distinct: number for number, distinct in enumerate(ranked.facts)}
         places = bytes(numbers[window_facts] for window_facts in facts)
-        return cls(start, cells, ranked, places, bytes(window.is_complete for window in cells))
+        return cls(start, cells, ranked, places, bytes(window.is_covered for window in cells))
 
     def verdicts(self, rule: Rule) -> bytes:
         """The verdict on each window, a byte each as in alerting/episodes/verdict.py."""
-        # Judged once for equal facts: most quarter hours of a night are equal.
+        # Evaluated once for equal facts: most quarter hours of a night are equal.
         verdicts = self.ranked.verdicts(rule)
         return self.fact_numbers.translate(verdicts.ljust(256, LEAVES))
 
@@ -73,7 +73,7 @@ class DayFacts(NamedTuple):
         return self.ranked.raises(rule)
 
     def cells_at(self, place: int) -> WindowCells:
-        """The cells that are judged in the window with this number: its own, or a total's."""
+        """The cells that are evaluated in the window with this number: its own, or a total's."""
         return self.totals.get(place, self.cells[place])
 
     def window_number(self, window: int) -> int:
@@ -95,24 +95,24 @@ class DayFacts(NamedTuple):
         return self._replace(
             ranked=ranked,
             fact_numbers=bytes(places[key] for key in keys),
-            complete=bytes(map(_is_settled, self.complete, shelves, reached)),
+            covered=bytes(map(_is_stock_final, self.covered, shelves, reached)),
         )
 
 
 class FactsCache:
     """The facts of store days by a partition's current tick, cached by what is read.
 
-    `current_days`: the generations by which this pass judges days; the memory has those of the
+    `current_days`: the generations by which this pass evaluates days; the memory has those of the
     other days.
     """
 
     def __init__(
         self,
         memory: PartitionMemory,
-        moment: SnapshotReader,
+        snapshot: SnapshotReader,
         current_days: Mapping[FamilyDay, EvaluatedDay],
     ) -> None:
-        self._memory, self._snapshot, self._current_days = memory, moment, current_days
+        self._memory, self._snapshot, self._current_days = memory, snapshot, current_days
         self._cache: dict[Hashable, DayFacts] = {}
 
     def compute(
@@ -166,40 +166,43 @@ class FactsCache:
             )
 
     def _keep(self, key: Hashable, found: DayFacts) -> DayFacts:
-        self._cache[key] = found._replace(settled=self._settled_flags(found))
+        self._cache[key] = found._replace(final=self._final_flags(found))
         return self._cache[key]
 
-    def _settled_flags(self, windows: DayFacts) -> bytes:
-        """A byte for each window, 1 where it is covered in all families or its day is settled.
+    def _final_flags(self, windows: DayFacts) -> bytes:
+        """A byte for each window, 1 where it is covered, or its day is settled.
 
-        Settled is a day that no rebuild will ever cover whole, because a later day is covered
-        already: a gap in the topics limits for good what generations cover of its day, and the day
-        on which a family began is covered only from its first arrival on.
+        A settled day (EvaluatedDay.is_settled) is one that no rebuild will ever cover whole,
+        because a later day is covered already: a gap in the topics limits for good what generations
+        cover of its day, and the day on which a family began is covered only from its first arrival
+        on.
         """
         # The usual case: the day is covered whole.
-        if 0 not in windows.complete:
-            return windows.complete
-        uncovered = [place for place, complete in enumerate(windows.complete) if not complete]
+        if 0 not in windows.covered:
+            return windows.covered
+        uncovered = [place for place, covered in enumerate(windows.covered) if not covered]
         first, last = windows.cells[uncovered[0]], windows.cells[uncovered[-1]]
         # Checked once and not for each window: nothing of the current day is settled.
         days = [window.metric.cell.slot.start.date() for window in (first, last)]
         families = {family for cell in first.all for family, _ in cell.generations}
-        judged = (self._find_day(*family_day) for family_day in product(families, _days(*days)))
-        if not any(day.is_settled for day in judged):
-            return windows.complete
+        evaluated_days = (
+            self._find_day(*family_day) for family_day in product(families, _days(*days))
+        )
+        if not any(day.is_settled for day in evaluated_days):
+            return windows.covered
         return bytes(
-            complete or self._is_day_settled(cells)
-            for complete, cells in zip(windows.complete, windows.cells, strict=True)
+            covered or self._is_day_final(cells)
+            for covered, cells in zip(windows.covered, windows.cells, strict=True)
         )
 
-    def _is_day_settled(self, window: WindowCells) -> bool:
-        judged: list[EvaluatedDay] = []
+    def _is_day_final(self, window: WindowCells) -> bool:
+        evaluated_days: list[EvaluatedDay] = []
         for cell in window.all:
             date_utc = cell.cell.slot.start.date()
-            judged += (self._find_day(family, date_utc) for family, _ in cell.generations)
+            evaluated_days += (self._find_day(family, date_utc) for family, _ in cell.generations)
         # If all days are whole, something else is missing, and it may still arrive.
-        return any(day.is_settled for day in judged) and all(
-            day.is_settled or day.is_whole for day in judged
+        return any(day.is_settled for day in evaluated_days) and all(
+            day.is_settled or day.is_whole for day in evaluated_days
         )
 
     def _find_day(self, family: str, day: date) -> EvaluatedDay:
@@ -237,13 +240,13 @@ class FactsCache:
         return max(begun.get((family, store_id), _NEVER) for family in metrics.families)
 
 
-def _is_settled(
-    is_complete: int, shelves: WindowShelves | None, reached: WindowStock | None
+def _is_stock_final(
+    is_covered: int, shelves: WindowShelves | None, reached: WindowStock | None
 ) -> bool:
     """Whether no later record can change what is known of an article's stock in the window."""
     is_unknown = reached is None or reached.level is None
     # The article may have been counted before the rows that were read: earlier alerts of it stay.
-    return bool(is_complete) and not (is_unknown and shelves and shelves.day.is_partial)
+    return bool(is_covered) and not (is_unknown and shelves and shelves.day.is_partial)
 
 
 def _days(first: date, last: date) -> Iterator[date]:

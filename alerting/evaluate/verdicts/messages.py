@@ -1,4 +1,4 @@
-"""The alert messages for subscribers, made of transitions and of the rows that were judged."""
+"""The alert messages for subscribers, made of transitions and of the rows that were evaluated."""
 
 from fractions import Fraction
 
@@ -38,11 +38,11 @@ def alert_message(
     """The message of one transition; `window`: the window that calls for it, as served now."""
     alert = transition.alert
     version = rule.version(alert.version).rule
-    # An episode goes on across versions, so another version may judge its end.
-    judging = window.version.rule if window and window.version else version
+    # An episode goes on across versions, so another version may evaluate its end.
+    evaluating_rule = window.version.rule if window and window.version else version
     # A retraction because of an erasure must not publish the erased number again.
-    seen = None if transition.reason == "erasure" else window
-    value = alert_value(rule, seen, *_subject_and_edge(alert))
+    shown_window = None if transition.reason == "erasure" else window
+    value = alert_value(rule, shown_window, *_subject_and_edge(alert))
     return Alert(
         alert_id=alert.alert_id,
         rule_id=rule.rule_id,
@@ -53,8 +53,8 @@ def alert_message(
         window=AlertWindow(window_text(alert.window), window_text(alert.window + WINDOW_MILLIS)),
         state=alert.state,
         value=value,
-        threshold=alert_threshold(judging, alert.edge, find_baseline(seen), value),
-        baseline=_alert_baseline(find_baseline(seen)),
+        threshold=alert_threshold(evaluating_rule, alert.edge, find_baseline(shown_window), value),
+        baseline=_alert_baseline(find_baseline(shown_window)),
         severity=version.severity,
         raised_at=window_text(alert.raised_at),
         reason=transition.reason,
@@ -102,14 +102,14 @@ def alert_value(
 def alert_threshold(
     rule: Rule,
     edge: Edge = "raise",
-    usual: WindowBaseline | None = None,
+    baseline: WindowBaseline | None = None,
     value: float | None = None,
 ) -> float | None:
     """The number that the value was compared with, in its unit; None if it was no number."""
     # A rule without `clear` ends where its condition does not hold.
     ends = edge == "clear" and rule.clear is not None
     condition: Condition | None = rule.clear if ends else rule.condition
-    return None if condition is None else threshold_value(condition, value, usual)
+    return None if condition is None else threshold_value(condition, value, baseline)
 
 
 def find_baseline(window: DayWindow | None) -> WindowBaseline | None:
@@ -117,10 +117,10 @@ def find_baseline(window: DayWindow | None) -> WindowBaseline | None:
     return window.cells.baseline if window and window.cells else None
 
 
-def _alert_baseline(usual: WindowBaseline | None) -> AlertBaseline | None:
-    if usual is None:
+def _alert_baseline(baseline: WindowBaseline | None) -> AlertBaseline | None:
+    if baseline is None:
         return None
-    return AlertBaseline(usual.snapshot, json_number(usual.mean), usual.days)
+    return AlertBaseline(baseline.snapshot, json_number(baseline.mean), baseline.days)
 
 
 def _subject_and_edge(alert: PublishedAlert) -> tuple[str, Edge]:
@@ -128,7 +128,7 @@ def _subject_and_edge(alert: PublishedAlert) -> tuple[str, Edge]:
 
 
 def _shelf_value(stock: StockAt, alert: tuple[str, Edge], cell: MetricCell) -> ExactValue | None:
-    """The stock that was judged: the lowest of the window, or the last for the end of an episode.
+    """The evaluated stock: the lowest of the window, or the last for the end of an episode.
 
     `alert`: subject and edge.
     """

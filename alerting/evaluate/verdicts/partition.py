@@ -1,4 +1,4 @@
-"""The judging of one partition at one moment: the alerts to publish, and the updated memory."""
+"""The evaluation of one partition by one snapshot: alerts to publish, and the updated memory."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from tally.alerts.message import Alert, Reason
 from tally.time.instants import DAY_MILLIS, from_millis
 
 _NEVER = 1 << 62
-# Windows are frozen before they are forgotten: all that may still be judged has all its state.
+# Windows are frozen before they are forgotten: all that may still be evaluated has all its state.
 EVALUATION_MILLIS, RETENTION_MILLIS = 400 * DAY_MILLIS, 430 * DAY_MILLIS
 
 # The reason by family and UTC day why numbers may have changed, if it is not late data.
@@ -34,27 +34,27 @@ AlertBatches = Iterator[list[Alert]]
 
 
 class PartitionEvaluator:
-    """Judges the stores of a partition one after the other, each by one rule after the other."""
+    """Evaluates the stores of a partition one after the other, each by one rule after the other."""
 
     def __init__(
-        self, rules: RuleSet, memory: PartitionMemory, moment: SnapshotReader, read_now: ReadNow
+        self, rules: RuleSet, memory: PartitionMemory, snapshot: SnapshotReader, read_now: ReadNow
     ) -> None:
         self._rules, self._memory = rules, memory
-        self._snapshot, self._read_now = moment, read_now
-        # The generations by which this pass judges days.
+        self._snapshot, self._read_now = snapshot, read_now
+        # The generations by which this pass evaluates days.
         self.current_days: Mapping[FamilyDay, EvaluatedDay] = {}
 
     def list_requests(self, store_id: str, named: RuleDays) -> Iterator[ReadRequest]:
-        """What has to be read to judge the days."""
-        judgements = self._build_verdicts()
+        """What has to be read to evaluate the days."""
+        verdicts = self._build_verdicts()
         seen: set[Hashable] = set()
         for rule in self._rules.rules:
             for start in named.get(rule.rule_id, ()):
                 # Checked once for each key: most rules read the same of a day.
-                key = rule.readings_key(judgements.span(store_id, start)), start
+                key = rule.readings_key(verdicts.span(store_id, start)), start
                 if key not in seen:
                     seen.add(key)
-                    yield from judgements.list_requests(rule, store_id, start)
+                    yield from verdicts.list_requests(rule, store_id, start)
 
     def evaluate(self, store_id: str, named: RuleDays, causes: Causes) -> AlertBatches:
         """The messages of the store, chain by chain, in the order of publishing.
@@ -73,9 +73,9 @@ class PartitionEvaluator:
 
 
 class StoreEvaluator:
-    """Judges one store by one rule after the other.
+    """Evaluates one store by one rule after the other.
 
-    `since`: the start of the first window that is judged at all, ms since 1970 (UTC).
+    `since`: the start of the first window that is evaluated at all, ms since 1970 (UTC).
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class StoreEvaluator:
         before = memory.last_tick.at
         self._new_from = days.day(before).end if before else 0
         new = bisect_left(self._starts, self._new_from)
-        # The day before the first new day had not ended at the last judgement.
+        # The day before the first new day had not ended at the last evaluation.
         self._first_new = max(0, new - 1) if new < len(self._starts) else new
         # The starts of the days that were folded, by rule id.
         self._folded_days: dict[str, set[int]] = {}
@@ -130,8 +130,8 @@ class StoreEvaluator:
         # A fold at rest stays at rest until a window raises.
         for day in days:
             if self._verdicts.may_raise(rule, chain, day):
-                for stretch in self._verdicts.stretches(rule, chain, day):
-                    if RAISES in stretch.verdicts:
+                for verdict_range in self._verdicts.ranges(rule, chain, day):
+                    if RAISES in verdict_range.verdicts:
                         return False
         return True
 
@@ -150,26 +150,26 @@ class StoreEvaluator:
         def alerts_since(instant: int) -> Iterable[PublishedAlert]:
             return chains.alerts_since(chain, instant).values()
 
-        judge_day = partial(self._verdicts.stretches, rule, chain)
-        refolding = refold(line, alerts_since, judge_day)
+        evaluate_day = partial(self._verdicts.ranges, rule, chain)
+        refolding = refold(line, alerts_since, evaluate_day)
         # The memory is updated only at the end, because a read for a message may fail before.
         changed: dict[str, PublishedAlert] = {}
         found: list[Alert] = []
-        for stretch in refolding.stretches:
-            before = chains.alerts_since(chain, stretch.since) | changed
-            for transition in self._transitions(rule, chain, (stretch, before), causes):
+        for folded_days in refolding.spans:
+            before = chains.alerts_since(chain, folded_days.since) | changed
+            for transition in self._transitions(rule, chain, (folded_days, before), causes):
                 changed[transition.alert.alert_id] = transition.alert
                 place = chain.store_id, transition.evaluated_window, chain.subject
                 window = self._verdicts.find_window(rule, *place)
                 found.append(alert_message(rule, transition, window, self._memory.tick))
         for alert in changed.values():
             chains.store_alert(alert)
-        for stretch, states in zip(refolding.stretches, refolding.states, strict=True):
-            until = stretch.until if stretch.until < line.boundaries[-1] else None
+        for folded_days, states in zip(refolding.spans, refolding.states, strict=True):
+            until = folded_days.until if folded_days.until < line.boundaries[-1] else None
             chains.set_days(chain, states, until)
         folded = self._folded_days.setdefault(rule.rule_id, set())
         folded.update(
-            start for stretch_days in refolding.stretches for start in _starts(line, stretch_days)
+            start for folded_days in refolding.spans for start in _starts(line, folded_days)
         )
         return found
 
@@ -180,11 +180,11 @@ class StoreEvaluator:
         folded: tuple[FoldedDays, Mapping[str, PublishedAlert]],
         causes: Causes,
     ) -> list[Transition]:
-        stretch, alerts = folded
-        if not alerts and not stretch.episodes:
+        folded_days, alerts = folded
+        if not alerts and not folded_days.episodes:
             return []
         basis = self._basis(rule, alerts.values(), causes)
-        found = diff_alerts(chain, stretch, alerts.values(), basis)
+        found = diff_alerts(chain, folded_days, alerts.values(), basis)
         return [self._with_reason(rule, transition) for transition in found]
 
     def _with_reason(self, rule: VersionedRule, transition: Transition) -> Transition:
@@ -228,9 +228,11 @@ class StoreEvaluator:
 
 
 def evaluation_start(memory: PartitionMemory) -> int:
-    """The start of the first window that is judged at all, ms since 1970 (UTC)."""
+    """The start of the first window that is evaluated at all, ms since 1970 (UTC)."""
     return max(0, start_of_window(memory.tick.at - EVALUATION_MILLIS))
 
 
-def _starts(line: ChainDays, stretch: FoldedDays) -> list[int]:
-    return [start for start in line.boundaries[:-1] if stretch.start <= start < stretch.until]
+def _starts(line: ChainDays, folded_days: FoldedDays) -> list[int]:
+    return [
+        start for start in line.boundaries[:-1] if folded_days.start <= start < folded_days.until
+    ]

@@ -1,4 +1,4 @@
-"""The verdicts on a store's windows at one moment, by the rule versions in force in each window."""
+"""The verdicts on a store's windows in one snapshot, by the rule versions in force in them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -35,9 +35,9 @@ _NEVER = 1 << 62
 
 
 class _DayPiece(NamedTuple):
-    """Windows of a day that one version judges, or that no version judges.
+    """Windows of a day that one version evaluates, or that no version evaluates.
 
-    `ends`: the starts of the windows that end an hour or a day which is judged by its total.
+    `ends`: the starts of the windows that end an hour or a day which is evaluated by its total.
     """
 
     verdict_range: VerdictRange
@@ -52,23 +52,23 @@ def build_chain(rule: VersionedRule, store_id: str, subject: str = WHOLE_STORE) 
 
 
 class Verdicts:
-    """The verdicts of one partition by its current tick; each window is judged once."""
+    """The verdicts of one partition by its current tick; each window is evaluated once."""
 
     def __init__(
         self,
         rules: RuleSet,
         memory: PartitionMemory,
-        moment: SnapshotReader,
+        snapshot: SnapshotReader,
         read_now: ReadNow,
         current_days: Mapping[FamilyDay, EvaluatedDay] = {},
     ) -> None:
         self._rules, self._memory = rules, memory
-        self._snapshot, self._read_now = moment, read_now
-        self._facts = FactsCache(memory, moment, current_days)
+        self._snapshot, self._read_now = snapshot, read_now
+        self._facts = FactsCache(memory, snapshot, current_days)
         self._days: dict[tuple[Chain, int], list[_DayPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
-        self._eligible = EligibleWindows(rules, moment)
-        # The last window that may be judged is the one that holds the tick's instant.
+        self._eligible = EligibleWindows(rules, snapshot)
+        # The last window that may be evaluated is the one that holds the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 
     def span(self, store_id: str, start: int) -> WindowSpan:
@@ -82,7 +82,7 @@ class Verdicts:
     def list_requests(
         self, rule: VersionedRule, store_id: str, start: int
     ) -> Iterable[ReadRequest]:
-        """What has to be read to judge the day, also for the rules that the rule waits for."""
+        """What has to be read to evaluate the day, also for the rules that the rule waits for."""
         span = self.span(store_id, start)
         for version, metrics in self._rules.readings(rule, span).values():
             yield from list_requests(version.rule, metrics, store_id, span)
@@ -93,7 +93,7 @@ class Verdicts:
         store_id: str,
         days: Sequence[int],
     ) -> list[Chain]:
-        """The chains to judge on the days (given by their starts).
+        """The chains to evaluate on the days (given by their starts).
 
         These are the store as a whole, or each article that has alerts of the rule or calls for
         one now.
@@ -111,7 +111,7 @@ class Verdicts:
             subjects.update(self._matching_subjects(rule, store_id, start))
         return [build_chain(rule, store_id, subject) for subject in sorted(subjects)]
 
-    def stretches(self, rule: VersionedRule, chain: Chain, start: int) -> list[VerdictRange]:
+    def ranges(self, rule: VersionedRule, chain: Chain, start: int) -> list[VerdictRange]:
         """The windows of the day that have begun and count, in order, ready to be folded."""
         pieces = self._evaluate_day(rule, chain, start)
         if len(pieces) == 1 and pieces[0].ends is None:
@@ -119,7 +119,7 @@ class Verdicts:
         return reduce_to_grain((piece.verdict_range, piece.ends) for piece in pieces)
 
     def may_raise(self, rule: VersionedRule, chain: Chain, start: int) -> bool:
-        """Whether the rule may raise in a window of the day; False means that no stretch does.
+        """Whether the rule may raise in a window of the day; False means that no range does.
 
         For most rules and days no other check is needed.
         """
@@ -163,21 +163,22 @@ class Verdicts:
             state = self._memory.chains.fold_line(chain).state_at(start)
             # A fold at rest stays at rest until a window raises.
             if state != IDLE_STATE or self.may_raise(rule, chain, start):
-                yield from fold(self.stretches(rule, chain, start), state).episodes
+                yield from fold(self.ranges(rule, chain, start), state).episodes
 
     def _evaluate_day(self, rule: VersionedRule, chain: Chain, start: int) -> list[_DayPiece]:
         key = chain, start
         if key not in self._days:
             span = self.span(chain.store_id, start)
-            judging = rule.split_by_version(span)
+            version_spans = rule.split_by_version(span)
             forced = self._memory.chains.find_forced_ends(chain)
             found = [
-                self._evaluate_piece(rule, chain, version, piece) for version, piece in judging
+                self._evaluate_piece(rule, chain, version, piece)
+                for version, piece in version_spans
             ]
             for number, piece in enumerate(found if forced else ()):
                 verdicts = apply_forced_ends(piece.verdict_range, forced)
-                stretch = structs.replace(piece.verdict_range, verdicts=verdicts)
-                found[number] = piece._replace(verdict_range=stretch)
+                verdict_range = structs.replace(piece.verdict_range, verdicts=verdicts)
+                found[number] = piece._replace(verdict_range=verdict_range)
             self._days[key] = found
         return self._days[key]
 
@@ -186,9 +187,9 @@ class Verdicts:
         if forced := self._memory.chains.find_forced_ends(chain).get(window):
             return forced.reason
         day = self._snapshot.days(chain.store_id).day(window)
-        judging = rule.split_by_version(day)
+        version_spans = rule.split_by_version(day)
         [(version, begin)] = [
-            (version, span.start) for version, span in judging if window in span.windows
+            (version, span.start) for version, span in version_spans if window in span.windows
         ]
         days = self._snapshot.days(chain.store_id)
         # Checked at the start of the span, as the verdicts are: a store's day may end after
@@ -203,11 +204,12 @@ class Verdicts:
         days = self._snapshot.days(chain.store_id)
         is_over = lapse_reason(rule, version, days, (chain.subject, span.start)) is not None
         if version is None or metrics is None or is_over:
-            # No served row calls for an alert here, so the windows count as complete and delay no
+            # No served row calls for an alert here, so the windows count as covered and delay no
             # confirmation.
             verdicts = (ENDS if is_over else LEAVES) * count
             number = version.version if version else 0
-            return _DayPiece(VerdictRange(span.start, verdicts, number, complete=count), version)
+            all_covered = VerdictRange(span.start, verdicts, number, covered_count=count)
+            return _DayPiece(all_covered, version)
         whole = self.span(chain.store_id, span.start)
         known = self._load_facts(rule, (version, metrics), chain.store_id, whole.start)
         # Everything but the stock is the same for the hundreds of articles of a store.
@@ -221,20 +223,20 @@ class Verdicts:
         )
         if looked_at is not None:
             verdicts = mask_verdicts(verdicts, first, looked_at)
-        hole = known.settled.find(0, first, first + count)
-        stretch = VerdictRange(
+        uncovered = known.final.find(0, first, first + count)
+        verdict_range = VerdictRange(
             span.start,
             verdicts,
             version.version,
             version.rule.for_,
             version.rule.clear_for,
-            count if hole < 0 else hole - first,
+            count if uncovered < 0 else uncovered - first,
         )
         if version.rule.grain == "quarter_hour":
             # The usual case: each window counts.
-            return _DayPiece(stretch, version, known)
+            return _DayPiece(verdict_range, version, known)
         ends = ending_windows(version.rule.grain, days, days.day(span.start))
-        return _DayPiece(stretch, version, known, ends)
+        return _DayPiece(verdict_range, version, known, ends)
 
     def _load_facts(
         self, rule: VersionedRule, by: tuple[RuleVersion, VersionMetrics], store_id: str, start: int
@@ -259,16 +261,16 @@ class Verdicts:
 
 
 def _day_window(piece: _DayPiece, place: int) -> DayWindow:
-    stretch, version, known, ends = piece
-    window = stretch.window_start(place)
+    verdict_range, version, known, ends = piece
+    window = verdict_range.window_start(place)
     number = 0 if known is None else known.window_number(window)
     cells = None if known is None else known.cells_at(number)
-    judgement = WindowVerdict(
+    window_verdict = WindowVerdict(
         window,
-        decode_verdict(stretch.verdicts[place]),
-        stretch.version,
-        stretch.for_,
-        stretch.clear_for,
-        known is None or bool(known.complete[number]),
+        decode_verdict(verdict_range.verdicts[place]),
+        verdict_range.version,
+        verdict_range.for_,
+        verdict_range.clear_for,
+        known is None or bool(known.covered[number]),
     )
-    return DayWindow(judgement, version, cells, ends is None or window in ends)
+    return DayWindow(window_verdict, version, cells, ends is None or window in ends)

@@ -23,8 +23,8 @@ EpisodeLookup = Callable[[VersionedRule, str, int], Iterable[Episode]]
 class EligibleWindows:
     """The windows that rules look at, computed once for each store and day."""
 
-    def __init__(self, rules: RuleSet, moment: SnapshotReader) -> None:
-        self._rules, self._snapshot = rules, moment
+    def __init__(self, rules: RuleSet, snapshot: SnapshotReader) -> None:
+        self._rules, self._snapshot = rules, snapshot
         self._scheduled: dict[Hashable, frozenset[int]] = {}
         # The windows inside episodes, by store and start of a day, and by rule.
         self._inhibited: dict[tuple[str, int], dict[str, DayBits]] = defaultdict(dict)
@@ -41,21 +41,21 @@ class EligibleWindows:
         `episodes`: the episodes of the rules that it waits for. The function is not stored: its
         owner also holds this object, and only the garbage collector would free such a cycle.
         """
-        wanted, (store_id, day) = version.rule, store_day
-        if wanted.within == "always" and not wanted.unless:
+        version_rule, (store_id, day) = version.rule, store_day
+        if version_rule.within == "always" and not version_rule.unless:
             # The usual case.
             return None
         days = self._snapshot.days(store_id)
-        held = self._inhibition_bits(rule, wanted.unless, store_day, episodes)
-        if wanted.within == "always" and not held:
+        inhibited = self._inhibition_bits(rule, version_rule.unless, store_day, episodes)
+        if version_rule.within == "always" and not inhibited:
             return None
-        key = wanted.within, store_id, day
+        key = version_rule.within, store_id, day
         if key not in self._scheduled:
-            self._scheduled[key] = windows_in_schedule(wanted, days, day)
+            self._scheduled[key] = windows_in_schedule(version_rule, days, day)
         watched = self._scheduled[key]
-        if wanted.grain in ("hour", "day"):
-            return _day_bits(_eligible_ends(wanted, days, day, (watched, held)), day)
-        return _day_bits(watched, day) & ~held
+        if version_rule.grain in ("hour", "day"):
+            return _day_bits(_eligible_ends(version_rule, days, day, (watched, inhibited)), day)
+        return _day_bits(watched, day) & ~inhibited
 
     def _inhibition_bits(
         self,
@@ -66,7 +66,7 @@ class EligibleWindows:
     ) -> DayBits:
         """The windows of the day that lie in an episode of these rules, of any subject."""
         store_id, day = store_day
-        known, held = self._inhibited[store_id, day.start], 0
+        known, inhibited = self._inhibited[store_id, day.start], 0
         for other in self._rules.find_dependencies(rule, names):
             # Each rule is folded once, however many rules wait for it.
             if other.rule_id not in known:
@@ -74,8 +74,8 @@ class EligibleWindows:
                     known[waited.rule_id] = _episode_bits(
                         episodes(waited, store_id, day.start), day
                     )
-            held |= known[other.rule_id]
-        return held
+            inhibited |= known[other.rule_id]
+        return inhibited
 
 
 def mask_verdicts(verdicts: bytes, first: int, looked_at: DayBits) -> bytes:
@@ -90,12 +90,12 @@ def mask_verdicts(verdicts: bytes, first: int, looked_at: DayBits) -> bytes:
 def _eligible_ends(
     rule: Rule, days: StoreCalendarDays, day: WindowSpan, windows: tuple[frozenset[int], DayBits]
 ) -> Iterable[int]:
-    watched, held = windows
-    held_starts = {
-        window for window in day.windows if held >> 8 * _place(window, day) & _EACH_WINDOW
+    watched, inhibited = windows
+    inhibited_starts = {
+        window for window in day.windows if inhibited >> 8 * _place(window, day) & _EACH_WINDOW
     }
     spans = grain_spans(rule.grain, days, days.day(day.start))
-    found = eligible_ends(rule.grain, spans, watched, held_starts)
+    found = eligible_ends(rule.grain, spans, watched, inhibited_starts)
     # An hour or a day that has not ended yet has no last window.
     return [end for end in found if end < day.end]
 

@@ -46,8 +46,8 @@ def _to_texts(value: Any) -> Any:
     match value:
         case dict():
             # One of `change` and `sigmas` is given, and the other is None.
-            given = {name: entry for name, entry in value.items() if entry is not None}
-            return {name: _to_texts(entry) for name, entry in given.items()}
+            values = {name: entry for name, entry in value.items() if entry is not None}
+            return {name: _to_texts(entry) for name, entry in values.items()}
         case list():
             return [_to_texts(entry) for entry in value]
         case bool():

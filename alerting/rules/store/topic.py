@@ -52,15 +52,15 @@ class RuleReader:
         StackError when the topic does not reach the offset, or has not the brokers' time.
         """
         # The end is read once: records that arrive during the read belong to the next call.
-        wanted = self.end() if until is None else until
-        if wanted > self._next:
-            lane = self._topic, PARTITION
-            messages = read_until(self._settings, lane, wanted, self._next)
+        end = self.end() if until is None else until
+        if end > self._next:
+            topic_partition = self._topic, PARTITION
+            messages = read_until(self._settings, topic_partition, end, self._next)
             found = [parse_entry(_record(message)) for message in messages]
             # Added only now: an interrupted read is repeated as a whole.
             self._entries += found
-            self._next = wanted
-        return build_history(entry for entry in self._entries if entry.offset < wanted)
+            self._next = end
+        return build_history(entry for entry in self._entries if entry.offset < end)
 
 
 def write_rules(

@@ -32,11 +32,11 @@ def an_hour_behind(begin: Start, shop: AlertShop, fault: Sequence[str]) -> None:
     process = started(begin, shop, faults=fault)
     numbers = shop.next_stretch()
     shop.quarters.tick(numbers[-1] + 1, through=numbers[0])
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     shop.sell(numbers)
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     shop.rebuild()
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     assert stop(process) == DONE
 
 
@@ -56,7 +56,7 @@ def a_stable_offset_held_back(begin: Start, shop: AlertShop, fault: Sequence[str
     process = started(begin, shop, faults=fault)
     with open_transaction(shop) as end:
         shop.sell(shop.next_stretch())
-        shop.wait_until_judged()
+        shop.wait_until_evaluated()
         before = members(shop)
         process.kill()
         assert process.wait() == KILLED
@@ -69,26 +69,26 @@ def a_stable_offset_held_back(begin: Start, shop: AlertShop, fault: Sequence[str
     wait_until(ready.exists, 60, "the successor has its state")
     # What it does not remember it would tell now.
     shop.quarters.tick(shop.quarters.count)
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     shop.rebuild()
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     assert stop(successor) == DONE
 
 
 def a_zombie_of_another_slot(begin: Start, shop: AlertShop, fault: Sequence[str]) -> None:
-    """Frozen with alerts that it has judged and not sent; woken up when they have been told."""
+    """Frozen with alerts that it has evaluated and not sent; woken up when they have been told."""
     crash = ("--crash", f"{AFTER_READ}:1{FREEZES}")
     zombie = started(begin, shop, faults=(*crash, *fault))
     shop.sell(shop.next_stretch())
     wait_until(lambda: is_frozen(zombie), 60, "it is frozen before its transaction")
     successor = started(begin, shop, 1, faults=fault)
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     zombie.send_signal(signal.SIGCONT)
     wait_until(
         lambda: len(members(shop)) == 2, 90, "it has joined again, and what it had is decided"
     )
     shop.rebuild()
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     # One whose transaction was ended by the brokers is late for good: a new start would heal that.
     assert stop(successor) == DONE and stop(zombie) in (DONE, FAILED)
 
@@ -154,7 +154,7 @@ def ended_of_one_slot(begin: Start, shop: AlertShop, fault: Sequence[str]) -> Se
     shop.sell(shop.next_stretch())
     wait_until(lambda: is_frozen(zombie), 60, "it is frozen before its transaction")
     both = zombie, started(begin, shop)
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     zombie.send_signal(signal.SIGCONT)
 
     def has_ended() -> bool:

@@ -150,15 +150,15 @@ def test_broker_that_dies_with_alerts_in_an_open_transaction_makes_none_come_twi
     if is_ended:
         assert aborted(shop) > 0
     process.send_signal(signal.SIGCONT)
-    shop.wait_until_judged(lambda: process.poll() is not None)
+    shop.wait_until_evaluated(lambda: process.poll() is not None)
     # The brokers may have ended what was open for too long: a new start heals that.
     assert process.poll() is not None or not is_ended
     if process.poll() is not None:
         assert process.returncode == FAILED
         process = started(begin, shop)
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     shop.rebuild()
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     assert stop(process) == DONE
 
     assert heard(shop, console) == each_once(shop.expected())
@@ -176,7 +176,7 @@ def test_evaluator_that_was_off_for_a_day_tells_each_episode_in_two_messages_and
     shop.rebuild()
     shop.quarters.tick(shop.sold + TICKS_LATER, through=shop.sold)
     process = started(begin, shop)
-    shop.wait_until_judged()
+    shop.wait_until_evaluated()
     assert stop(process) == DONE
 
     since = shop.oracle(shop.receipts[sent:], told_in_time=False)

@@ -29,14 +29,14 @@ INVENTORY = FAMILIES["inventory"]
 OF_ARTICLES = {"sold-out"}
 SERVICES = ("normaliser", "speed", "receipts", "master", "api")
 # Only once stores have sent something: who looks on from the start calls none silent before that.
-JUDGING = ("evaluator", "projector")
-# Of which the first are what is usual, by when it is judged.
+EVALUATING = ("evaluator", "projector")
+# Of which the first are what is usual, by when it is evaluated.
 PARTS, USUAL_PARTS = 5, 2
 # So much of a rule about articles is asked for at once.
 ARTICLE_DAYS = 92
 # As long as a rebuild of a part.
 SENT_SECONDS = 30.0
-JUDGED_SECONDS = 1_800
+EVALUATED_SECONDS = 1_800
 AMERICAN = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
 
 
@@ -107,10 +107,10 @@ class TestAlertsOfAYear:
             print(f"sent {dict(kinds)}")
             if number == USUAL_PARTS:
                 loop.json("rebuild", "--dirty")
-                # Of each day of the year, of what serves now, before anybody judges.
+                # Of each day of the year, of what serves now, before anybody evaluates.
                 usual = loop.json("rules", "baselines", "--since", f"{year.first:%Y-%m-%d}")
                 print(f"usual: {usual}")
-                loop.up(*JUDGING)
+                loop.up(*EVALUATING)
         loop.json("rebuild", "--dirty")
         loop.json("rebuild", "--full")
 
@@ -119,13 +119,13 @@ class TestAlertsOfAYear:
     def simulated(cls, loop: Loop, year: AlertYear, sent: None) -> Simulated:
         """By rule, once the evaluators have looked at all that is served."""
         found = {rule_id: simulate(loop, year, rule_id) for rule_id in RULES}
-        # Whoever has judged all days of articles has judged all of receipts.
+        # Whoever has evaluated all days of articles has evaluated all of receipts.
         [last] = OF_ARTICLES
 
         def is_told() -> bool:
             return not compared(year, found[last], alerts(loop), last).differences
 
-        wait_until(is_told, JUDGED_SECONDS, "judged")
+        wait_until(is_told, EVALUATED_SECONDS, "judged")
         return found
 
     @pytest.mark.parametrize("rule_id", RULES)

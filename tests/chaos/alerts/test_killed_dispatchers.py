@@ -11,7 +11,7 @@ import pytest
 
 from tally.config.settings import Settings
 from tests.controls.alerts.dispatchers import WRONG_PARTS
-from tests.integration.alerting.deliver.killing import ALL_MOMENTS, ordeal
+from tests.integration.alerting.deliver.killing import ALL_FAILPOINTS, ordeal
 from tests.integration.alerting.deliver.test_dispatcher import SEED, TOWNS, all_survived, counted
 
 # What each wrong one makes of a receiver.
@@ -35,14 +35,14 @@ def test_killed_again_and_again_at_each_moment_a_receiver_is_told_what_is_promis
     kafka: str, settings: Settings, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     each = int(request.config.getoption("--kills"))
-    kills = [moment for moment in ALL_MOMENTS for _ in range(each)]
+    kills = [moment for moment in ALL_FAILPOINTS for _ in range(each)]
     Random(SEED).shuffle(kills)
 
     # Three days pass in a town within a minute and a half: what was begun there has to end by then.
     towns = all_survived(settings, tmp_path, kills, -(-len(kills) // KILLS_OF_A_TOWN))
 
     fired = counted(towns)
-    assert {moment: fired[f"killed {moment}"] for moment in ALL_MOMENTS} == Counter(kills)
+    assert {moment: fired[f"killed {moment}"] for moment in ALL_FAILPOINTS} == Counter(kills)
     assert fired["given up"] == 0
     assert [breach for one in towns for breach in one.witness.breaches()] == []
 

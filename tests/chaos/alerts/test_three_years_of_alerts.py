@@ -10,14 +10,14 @@ from alerting.evaluate.state.chain_memory import ChainMemory
 from alerting.evaluate.verdicts import evaluation_pass, partition
 from tally.time.instants import DAY_MILLIS
 from tests.controls.processes.forgetful_memory import settle_by_window
-from tests.support.alerts.judged_years import JudgedYears, patch_reading
+from tests.support.alerts.evaluated_years import EvaluatedYears, patch_reading
 from tests.support.evaluation.compared_years import differences, kinds
 from tests.support.evaluation.drawn_years import A_DAY, Plan
 
 
-def lived(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> JudgedYears:
+def lived(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> EvaluatedYears:
     """The years at their end."""
-    years = JudgedYears(plan, folder)
+    years = EvaluatedYears(plan, folder)
     patch_reading(years, patch)
     try:
         years.run()
@@ -68,7 +68,7 @@ def test_memory_that_forgets_by_window_is_found(
 
 
 def shorten(patch: pytest.MonkeyPatch) -> None:
-    """Ten days are judged and twelve remembered, in place of 400 and 430."""
+    """Ten days are evaluated and twelve remembered, in place of 400 and 430."""
     for module in (partition, evaluation_pass):
         patch.setattr(module, "EVALUATION_MILLIS", 10 * DAY_MILLIS)
         patch.setattr(module, "RETENTION_MILLIS", 12 * DAY_MILLIS)

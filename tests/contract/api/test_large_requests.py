@@ -17,7 +17,7 @@ from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.clients.measured_requests import RawAnswer, RawRequest, measured, send
 from tests.support.evaluation.evaluating import BUSY, ListedRules, in_force
-from tests.support.evaluation.simulating import desk_over
+from tests.support.evaluation.simulating import simulations_over
 from tests.support.serving.serving_example import NEW, SETTLED, example
 from tests.support.serving.serving_world import MemoryViews
 from web.api.app import create_app
@@ -32,7 +32,7 @@ TRANSACTIONS = f"/v1/metrics/transactions?from={SETTLED}&to={NEW}"
 @pytest.fixture
 def app(views: MemoryViews) -> Iterator[FastAPI]:
     rules = ListedRules(in_force(BUSY, "2026-11-20T00:00"))
-    yield create_app(Settings(), views, MemoryFeed(), desk_over(views, rules))
+    yield create_app(Settings(), views, MemoryFeed(), simulations_over(views, rules))
 
 
 def posted(**fields: Any) -> RawRequest:

@@ -84,13 +84,13 @@ class WithoutDoubt(DeliveryEngine):
 
 
 def _with(rules: DeliveryRules) -> DispatcherRules:
-    return DispatcherRules(desk=lambda: DeliveryEngine(rules, OneRule()))
+    return DispatcherRules(engine=lambda: DeliveryEngine(rules, OneRule()))
 
 
 WRONG_DISPATCHERS = {
     "intent=after": DispatcherRules(stores_before_call=False),
     "silence=all": _with(SilencingAll()),
-    "doubt=unsent": DispatcherRules(desk=lambda: WithoutDoubt(DeliveryRules(), OneRule())),
+    "doubt=unsent": DispatcherRules(engine=lambda: WithoutDoubt(DeliveryRules(), OneRule())),
     "order=any": _with(AnyOrder()),
     "order=alert": _with(OrderOfAlerts()),
     "ends=alone": _with(EndsAlone()),

@@ -16,8 +16,8 @@ from alerting.episodes.alert_diff import Transition
 from alerting.episodes.fold import WindowVerdict
 from alerting.rules.rule import Rule
 from tests.laws.alerting.worlds.alert_brokers import WorldTransaction
+from tests.laws.alerting.worlds.alert_evaluation import BUSY, Memory, instant
 from tests.laws.alerting.worlds.alert_evaluators import Process
-from tests.laws.alerting.worlds.alert_judging import BUSY, Memory, instant
 from tests.laws.alerting.worlds.alert_shop import Hint, Published, TickOfTime
 from tests.laws.alerting.worlds.alert_world import World
 
@@ -106,7 +106,7 @@ class ConfirmsWhatIsClosed(World):
     """A window that a tick has closed is enough to confirm."""
 
     @override
-    def judgement(
+    def window_verdict(
         self,
         rule: Rule,
         store: int,
@@ -114,8 +114,8 @@ class ConfirmsWhatIsClosed(World):
         memory: Memory,
         pointers: Mapping[int, Published],
     ) -> WindowVerdict:
-        found = super().judgement(rule, store, window, memory, pointers)
-        return structs.replace(found, is_complete=found.is_complete or memory.closed > window)
+        found = super().window_verdict(rule, store, window, memory, pointers)
+        return structs.replace(found, is_covered=found.is_covered or memory.closed > window)
 
 
 class WaitsForHints(World):
@@ -127,12 +127,12 @@ class WaitsForHints(World):
 
 
 class MarksTheLatest(World):
-    """As judged is marked the generation at the commit, and not the one that was read."""
+    """As evaluated is marked the generation at the commit, and not the one that was read."""
 
     @override
     def committed(self, transaction: WorldTransaction) -> None:
         super().committed(transaction)
-        transaction.after.judged = {day: one.token for day, one in self.pointers.items()}
+        transaction.after.evaluated = {day: one.token for day, one in self.pointers.items()}
 
 
 class KeepsTheLastOfASubject(World):
@@ -197,7 +197,7 @@ class BeginsAnewWithAnEdit(World):
     """An edit ends what is open, silently, and the new version begins from nothing."""
 
     @override
-    def judgements(
+    def window_verdicts(
         self,
         rule: Rule,
         store: int,
@@ -205,7 +205,7 @@ class BeginsAnewWithAnEdit(World):
         pointers: Mapping[int, Published],
         start: int,
     ) -> Sequence[WindowVerdict]:
-        found = super().judgements(rule, store, memory, pointers, start)
+        found = super().window_verdicts(rule, store, memory, pointers, start)
         if rule is not BUSY or memory.edit is None:
             return found
         edited = instant(memory.edit)
@@ -218,7 +218,7 @@ class BeginsAnewWithAnEdit(World):
 
 class LosesEveryHint(World):
     """No control but the opposite: not one hint arrives, and alerts come later and are right, as
-    long as days that a generation restates are judged anew."""
+    long as days that a generation restates are evaluated anew."""
 
     @override
     def deliver_hint(self, _store: int, _window: int) -> None:

@@ -15,7 +15,7 @@ from alerting.episodes.affected_days import ChainDays, FoldedDays, refold
 from alerting.episodes.fold_line import FoldTimeline
 from alerting.rules.rule import Rule
 from tests.controls.alerts import alerts_evaluator as wrong
-from tests.laws.alerting.worlds.alert_judging import Memory, instant
+from tests.laws.alerting.worlds.alert_evaluation import Memory, instant
 from tests.laws.alerting.worlds.alert_shop import DAY, WINDOWS
 from tests.laws.alerting.worlds.simulated_world import SimulatedWorld
 
@@ -48,16 +48,16 @@ class ComparesWhatIsNotSettled(SimulatedWorld):
     """What speed rows have raised is taken for what a generation calls for."""
 
     @override
-    def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
+    def covered(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
         return frozenset(map(instant, range(WINDOWS)))
 
 
-class ComparesWhatWasNotJudged(SimulatedWorld):
-    """Days count of which the evaluator has judged another generation than that which serves."""
+class ComparesWhatWasNotEvaluated(SimulatedWorld):
+    """Days count of which the evaluator has evaluated another generation than that which serves."""
 
     @override
-    def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
-        return folded.settled
+    def covered(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
+        return folded.covered
 
 
 class FoldsEachDayFromRest(SimulatedWorld):
@@ -69,14 +69,14 @@ class FoldsEachDayFromRest(SimulatedWorld):
         if whole.until <= begin:
             return whole
         line = ChainDays([begin, whole.until], FoldTimeline(), [begin], 0)
-        judged_of = partial(self.judged_on, rule, store, memory)
-        [found] = refold(line, lambda _: (), judged_of).stretches
+        evaluate_day = partial(self.verdicts_on, rule, store, memory)
+        [found] = refold(line, lambda _: (), evaluate_day).spans
         episodes = [one for one in whole.episodes if one.start < begin]
         return structs.replace(whole, episodes=(*episodes, *found.episodes))
 
 
 class SimulatedMarksTheLatest(SimulatedWorld, wrong.MarksTheLatest):
-    """An evaluator that counts a generation as judged whose rows it has not read."""
+    """An evaluator that counts a generation as evaluated whose rows it has not read."""
 
 
 class SimulatedRemembersWhatWasAborted(SimulatedWorld, wrong.RemembersWhatWasAborted):

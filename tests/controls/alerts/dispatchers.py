@@ -33,23 +33,23 @@ from tests.controls.guard import refuse_outside_tests
 # Beside those of a transaction: what has been done when one comes, and the next step has not.
 DECIDED, ATTEMPT_STORED, ANSWERED = "decided", "attempt_stored", "answered"
 OUTCOME_TAKEN, OUTCOME_STORED, RESTORING = "outcome_taken", "outcome_stored", "restoring"
-OWN_MOMENTS = (DECIDED, ATTEMPT_STORED, ANSWERED, OUTCOME_TAKEN, OUTCOME_STORED, RESTORING)
+OWN_FAILPOINTS = (DECIDED, ATTEMPT_STORED, ANSWERED, OUTCOME_TAKEN, OUTCOME_STORED, RESTORING)
 _PATIENCE_SECONDS = 20.0
 
 
 class WatchedDispatcher(Dispatcher):
-    """Tells `moments` of each moment of a delivery; else the one that is shipped."""
+    """Tells `failpoints` of each point of a delivery; else the one that is shipped."""
 
-    def __init__(self, moments: Failpoints, *parts: Any) -> None:
+    def __init__(self, failpoints: Failpoints, *parts: Any) -> None:
         super().__init__(*parts)
-        self._moments = moments
+        self._failpoints = failpoints
         self._has_outcome = False
 
     @override
     def process(self, record: Input) -> Sequence[Output]:
         outputs = super().process(record)
         if record.topic == self.topics[2] and outputs:
-            self._moments.hit(DECIDED)
+            self._failpoints.hit(DECIDED)
         return outputs
 
     @override
@@ -57,15 +57,15 @@ class WatchedDispatcher(Dispatcher):
         outputs = super().before_commit()
         self._has_outcome = any(_is_delivered(one) for one in outputs)
         if self._has_outcome:
-            self._moments.hit(OUTCOME_TAKEN)
+            self._failpoints.hit(OUTCOME_TAKEN)
         return outputs
 
     @override
     def on_commit(self) -> None:
         if self._has_outcome:
-            self._moments.hit(OUTCOME_STORED)
+            self._failpoints.hit(OUTCOME_STORED)
         if self._to_call:
-            self._moments.hit(ATTEMPT_STORED)
+            self._failpoints.hit(ATTEMPT_STORED)
         super().on_commit()
 
     @override
@@ -74,7 +74,7 @@ class WatchedDispatcher(Dispatcher):
 
     def _told_of(self, state: Iterable[Input]) -> Iterable[Input]:
         for record in state:
-            self._moments.hit(RESTORING)
+            self._failpoints.hit(RESTORING)
             yield record
 
 
@@ -106,14 +106,14 @@ class CallingFirst(Dispatcher):
 
 
 class WatchedCallingFirst(WatchedDispatcher, CallingFirst):
-    """With its moments."""
+    """With its failpoints."""
 
 
 @dataclass(frozen=True)
 class WatchedCaller(OutboundCaller):
-    """Tells `moments` of each good answer before anybody else has it."""
+    """Tells `failpoints` of each good answer before anybody else has it."""
 
-    moments: Failpoints = field(default_factory=Failpoints)
+    failpoints: Failpoints = field(default_factory=Failpoints)
 
     @override
     async def call_signed(
@@ -121,7 +121,7 @@ class WatchedCaller(OutboundCaller):
     ) -> OutboundAnswer:
         answer = await super().call_signed(request, message_id, secrets)
         if answer.status == 204:
-            self.moments.hit(ANSWERED)
+            self.failpoints.hit(ANSWERED)
         return answer
 
 
@@ -148,14 +148,14 @@ WRONG_PARTS = {
 }
 
 
-def watched_parts(settings: Settings, moments: Failpoints, wrong: str = "") -> DispatcherParts:
-    """The parts of the shipped dispatcher, or of a wrong one, all told of `moments`.
+def watched_parts(settings: Settings, failpoints: Failpoints, wrong: str = "") -> DispatcherParts:
+    """The parts of the shipped dispatcher, or of a wrong one, all told of `failpoints`.
 
     Raises NotATest for settings of no test.
     """
     refuse_outside_tests(settings)
     parts = WRONG_PARTS[wrong] if wrong else SHIPPED
     return parts._replace(
-        step=partial(parts.step, moments),
-        caller=partial(parts.caller, moments=moments),
+        step=partial(parts.step, failpoints),
+        caller=partial(parts.caller, failpoints=failpoints),
     )

@@ -79,17 +79,17 @@ def _run(prefix: str, crash: str = "") -> int:
     settings = Settings.load()
     refuse_outside_tests(settings)
     record = crash.split(":") if crash.startswith(AFTER_RECORD) else []
-    moments = Crash.of(crash, settings) if crash and not record else Failpoints()
+    failpoints = Crash.of(crash, settings) if crash and not record else Failpoints()
 
-    def build(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
-        processor = build_processor(settings, job, moments)
+    def build(settings: Settings, job: ProcessorJob, failpoints: Failpoints) -> Processor:
+        processor = build_processor(settings, job, failpoints)
         if record:
             dying(int(record[1]), int(record[2]), settings, processor)
         return processor
 
     job = stock_job(StockMovements(settings, prefix), prefix, settings.stock_slot)
     return run_until_stopped(
-        prefix, lambda stopped: run_processor(settings, job, moments, stopped, build)
+        prefix, lambda stopped: run_processor(settings, job, failpoints, stopped, build)
     )
 
 

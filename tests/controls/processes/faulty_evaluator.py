@@ -6,7 +6,7 @@ mistake that somebody could make.
 
 --crash  it kills or freezes itself when it comes to that moment for the nth time with an alert to
          tell. Beside the processor's moments there are `after_read` (the views are read and
-         judged, no transaction has begun) and `in_restore` (at the nth record of its state).
+         evaluated, no transaction has begun) and `in_restore` (at the nth record of its state).
 --abort  its first transaction with an alert in it is aborted, as by a group that has changed.
 --fault  what is wrong with it: FAULTS.
 """
@@ -42,7 +42,7 @@ from tests.controls.processes.faulty_loops import (
 
 AFTER_READ, IN_RESTORE = "after_read", "in_restore"
 # Of these nobody knows yet whether there is an alert to tell.
-_BEFORE_JUDGING = (AFTER_POLL, IN_RESTORE)
+_BEFORE_EVALUATION = (AFTER_POLL, IN_RESTORE)
 _NEVER = f"{AFTER_READ}:{10**9}"
 
 
@@ -55,7 +55,7 @@ class TellingCrash(Crash):
 
     @override
     def hit(self, name: str) -> None:
-        if self.is_telling or name in _BEFORE_JUDGING:
+        if self.is_telling or name in _BEFORE_EVALUATION:
             super().hit(name)
 
 
@@ -139,8 +139,8 @@ def _parts_of(crash: TellingCrash, fault: str | None, *, is_aborted: bool) -> Ev
     step = found if isinstance(found, type) else _CrashingEvaluator
     change = None if isinstance(found, type) else found
 
-    def build(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
-        processor = build_processor(settings, job, moments)
+    def build(settings: Settings, job: ProcessorJob, failpoints: Failpoints) -> Processor:
+        processor = build_processor(settings, job, failpoints)
         if change is not None:
             change(settings, job, processor)
         if is_aborted:

@@ -8,12 +8,12 @@ from alerting.evaluate.step import Evaluator
 
 
 class HastyEvaluator(Evaluator):
-    """What comes for a store that it has left behind counts as judged with the others."""
+    """What comes for a store that it has left behind counts as evaluated with the others."""
 
     most_seconds = -1.0
 
     @property
     @override
     def busy_partitions(self) -> Collection[int]:
-        """None, whatever is left to judge."""
+        """None, whatever is left to evaluate."""
         return ()

@@ -44,6 +44,6 @@ WRONG_ADAPTERS = {
     "stock=rekey": AdapterRules(KeyOfTheAttempt("idempotency_key")),
     "stock=reread": AdapterRules(ReadAnew("compare_and_set")),
     "intent=after": AdapterRules(CallRules("compare_and_set"), stores_before_call=False),
-    "nights=none": AdapterRules(CallRules("absolute"), desk=WithoutNights),
+    "nights=none": AdapterRules(CallRules("absolute"), engine=WithoutNights),
     "reference=first": AdapterRules(CallRules("compare_and_set"), looks_for_reference_first=True),
 }

@@ -42,7 +42,7 @@ class LittleAtATime(Evaluator):
 
 
 class Shops:
-    """Three stores of one partition, and who judges them."""
+    """Three stores of one partition, and who evaluates them."""
 
     def __init__(self, make: Callable[..., Evaluator]) -> None:
         self.world, self.make = World(), make
@@ -150,14 +150,14 @@ class Shops:
 
 
 def told_by(make: Callable[..., Evaluator], history: Sequence[Deed], *, rebuilt: bool) -> Shops:
-    """The shops at the end of a history, all that has come being judged; each state told once."""
+    """The shops at the end of a history, all that has come evaluated; each state told once."""
     shops = Shops(make)
     try:
         for deed in history:
             shops.does(*deed)
         shops.rest()
         if rebuilt:
-            # What is told before hangs on what had come when it was judged.
+            # What is told before hangs on what had come when it was evaluated.
             shops.rebuild()
             shops.rest()
     finally:
@@ -169,7 +169,7 @@ def told_by(make: Callable[..., Evaluator], history: Sequence[Deed], *, rebuilt:
 
 @settings(max_examples=60, deadline=None)
 @given(histories)
-def test_judged_little_by_little_the_same_is_told(history: list[Deed]) -> None:
+def test_evaluated_little_by_little_the_same_is_told(history: list[Deed]) -> None:
     at_once = told_by(Evaluator, history, rebuilt=True)
     by_little = told_by(LittleAtATime, history, rebuilt=True)
 
@@ -177,7 +177,7 @@ def test_judged_little_by_little_the_same_is_told(history: list[Deed]) -> None:
 
 
 def test_who_takes_in_what_comes_in_the_middle_is_found() -> None:
-    # Behind the last window no day is judged again, so that nothing makes it good.
+    # Behind the last window no day is evaluated again, so that nothing makes it good.
     middle: list[Deed] = [
         ("ticked", "", WINDOWS - 1, 0),
         ("sold", STORES[0], 2, 8),

@@ -1,5 +1,5 @@
-"""Judging many windows at once is judging each of them: verdicts in ranks, folds in stretches, and
-the days that are looked for are those that are named."""
+"""Evaluating many windows at once is evaluating each of them: verdicts in ranks, folds in ranges,
+and the days that are looked for are those that are named."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -18,7 +18,7 @@ from alerting.episodes.ranked import SortedFacts
 from alerting.episodes.verdict import RAISES, WindowFacts, decode_verdict, evaluate_window
 from alerting.rules.rule import AgainstBaseline, ComparisonSign, Condition, Rule, Threshold
 from tally.alerts.baseline import WindowBaseline
-from tests.laws.alerting.test_alert_days import judgement_lists, start_of
+from tests.laws.alerting.test_alert_days import start_of, verdict_lists
 
 # Few, so that a value often lies on the border itself.
 numbers = st.one_of(
@@ -90,15 +90,15 @@ def states(draw: st.DrawFn) -> FoldState:
     return FoldState(run, before) if run else IDLE_STATE
 
 
-def in_stretches(judged: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[VerdictRange]:
-    """The same windows, as many together as one version judges and no cut parts."""
+def in_ranges(windows: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[VerdictRange]:
+    """The same windows, as many together as one version evaluates and no cut parts."""
 
     def of(one: WindowVerdict) -> tuple[int, int, int, int]:
         cut = sum(start_of(at) <= one.window for at in cuts)
         return one.version, one.for_, one.clear_for, cut
 
     found = []
-    for (version, for_, clear_for, _), same in groupby(judged, of):
+    for (version, for_, clear_for, _), same in groupby(windows, of):
         some = [one.verdict_range for one in same]
         verdicts = b"".join(one.verdicts for one in some)
         found.append(VerdictRange(some[0].start, verdicts, version, for_, clear_for))
@@ -106,11 +106,11 @@ def in_stretches(judged: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[V
 
 
 @settings(max_examples=500)
-@given(judgement_lists(), st.lists(st.integers(0, 30), max_size=3), states())
-def test_fold_over_stretches_is_the_fold_over_windows(
-    judged: list[WindowVerdict], cuts: list[int], state: FoldState
+@given(verdict_lists(), st.lists(st.integers(0, 30), max_size=3), states())
+def test_fold_over_ranges_is_the_fold_over_windows(
+    verdicts: list[WindowVerdict], cuts: list[int], state: FoldState
 ) -> None:
-    assert fold(in_stretches(judged, cuts), state) == fold(judged, state)
+    assert fold(in_ranges(verdicts, cuts), state) == fold(verdicts, state)
 
 
 @given(

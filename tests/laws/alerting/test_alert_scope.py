@@ -1,5 +1,5 @@
 """Days that are named for many rules together are those of which each alone has something to look
-at; and each window is judged by the version that is in force in it."""
+at; and each window is evaluated by the version that is in force in it."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -38,7 +38,7 @@ def start_at(place: int) -> int:
 
 
 @st.composite
-def judged_rules(draw: st.DrawFn) -> list[VersionedRule]:
+def evaluated_rules(draw: st.DrawFn) -> list[VersionedRule]:
     """Up to six rules, of one to three versions each."""
     found = []
     for number in range(draw(st.integers(1, 6))):
@@ -103,7 +103,7 @@ def is_looked_at(since: PartitionChanges, rule: VersionedRule, store_id: str, wi
 
 
 @settings(max_examples=400)
-@given(judged_rules(), sinces())
+@given(evaluated_rules(), sinces())
 def test_days_of_many_rules_are_those_of_each(
     rules: list[VersionedRule], since: PartitionChanges
 ) -> None:
@@ -131,8 +131,8 @@ def in_force_in(versions: Sequence[RuleVersion], window: int) -> RuleVersion | N
     return None if found is None or found.retired else found
 
 
-@given(judged_rules(), places, places)
-def test_each_window_is_judged_by_the_version_in_force(
+@given(evaluated_rules(), places, places)
+def test_each_window_is_evaluated_by_the_version_in_force(
     rules: list[VersionedRule], first: int, last: int
 ) -> None:
     for rule in rules:
@@ -140,8 +140,8 @@ def test_each_window_is_judged_by_the_version_in_force(
             WindowSpan(start_at(first), start_at(last)),
             WindowSpan(start_at(0), start_at(last)),
         ):
-            judging = {
+            in_force = {
                 one: by for by, piece in rule.split_by_version(span) for one in piece.windows
             }
 
-            assert judging == {one: in_force_in(rule.versions, one) for one in span.windows}
+            assert in_force == {one: in_force_in(rule.versions, one) for one in span.windows}

@@ -1,4 +1,4 @@
-"""Live equals simulate: what was told of settled windows is what the views that serve call for."""
+"""Live equals simulate: what was told of covered windows is what the views that serve call for."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from alerting.episodes.fold import WindowVerdict, fold
 from alerting.simulate.store import find_idle_window
 from tests.controls.alerts import alerts_simulation as wrong
-from tests.laws.alerting.test_alert_days import judgement_lists
+from tests.laws.alerting.test_alert_days import verdict_lists
 from tests.laws.alerting.worlds.alert_search import report_of
 from tests.laws.alerting.worlds.alert_world import World
 from tests.laws.alerting.worlds.simulated_world import SimulatedWorld
@@ -20,7 +20,7 @@ WRONG = [
     wrong.HasOneThatWasTakenBack,
     wrong.HasNoEnds,
     wrong.ComparesWhatIsNotSettled,
-    wrong.ComparesWhatWasNotJudged,
+    wrong.ComparesWhatWasNotEvaluated,
     wrong.FoldsEachDayFromRest,
     wrong.SimulatedMarksTheLatest,
     wrong.SimulatedRemembersWhatWasAborted,
@@ -41,16 +41,16 @@ def test_planted_difference_is_found(kind: type[World]) -> None:
     assert report is not None, "no history shows what is wrong with it"
 
 
-@given(judgement_lists(), st.integers(0, 30), st.integers(0, 30))
+@given(verdict_lists(), st.integers(0, 30), st.integers(0, 30))
 def test_behind_windows_that_clear_a_fold_from_rest_is_the_fold_over_everything(
-    judged: list[WindowVerdict], one: int, other: int
+    verdicts: list[WindowVerdict], one: int, other: int
 ) -> None:
-    cuts = [0, *sorted((min(one, len(judged)), min(other, len(judged)))), len(judged)]
-    _, lead, asked = (judged[begin:end] for begin, end in pairwise(cuts))
+    cuts = [0, *sorted((min(one, len(verdicts)), min(other, len(verdicts)))), len(verdicts)]
+    _, lead, asked = (verdicts[begin:end] for begin, end in pairwise(cuts))
     if find_idle_window(lead) is None:
         return
 
-    before = fold(judged[: cuts[2]]).state
+    before = fold(verdicts[: cuts[2]]).state
     from_lead = fold(lead).state
 
     assert from_lead == before

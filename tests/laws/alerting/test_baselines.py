@@ -25,9 +25,9 @@ from tests.controls.alerts.baselines import FollowsWhatServes
 from tests.support.evaluation.baselines import ONE_DAY, WEEK, fix, restated, serving
 from tests.support.serving.serving_world import MemoryViews, World, at
 
-STORE, JUDGED = "367", date(2026, 11, 24)
+STORE, EVALUATED = "367", date(2026, 11, 24)
 TIMES = ("09:00", "09:15", "09:30", "09:45")
-START = to_millis(at(f"{JUDGED}T00:00"))
+START = to_millis(at(f"{EVALUATED}T00:00"))
 WEEKS: Mapping[BaselineName, int] = {"same_weekday_4w": 4, "hour_of_week": 8}
 
 
@@ -52,7 +52,7 @@ restatements = st.lists(st.tuples(st.integers(0, 8), st.builds(Past, counts)), m
 
 def written(world: World, week: int, past: Past, generation: int) -> None:
     """A generation has the day of so many weeks before."""
-    day = JUDGED - (week + 1) * WEEK
+    day = EVALUATED - (week + 1) * WEEK
     sold = {time: count for time, count in zip(TIMES, past.counts, strict=True) if count}
     world.rows += restated(STORE, day, sold, generation)
     cut = {} if past.is_whole else {"covered_until": f"{day}T18:00"}
@@ -62,11 +62,11 @@ def written(world: World, week: int, past: Past, generation: int) -> None:
 def read(
     world: World,
     baseline: BaselineName,
-    moment: type[BaselineSnapshotReader] = BaselineSnapshotReader,
+    reader_class: type[BaselineSnapshotReader] = BaselineSnapshotReader,
 ) -> list[WindowBaseline | None]:
     """What is usual in the quarter hours, by one who has never asked before."""
     settings = Settings(default_timezone="UTC")
-    days = BaselineCache(MemoryViews(world), StoreRegistry.load(settings), settings, moment)
+    days = BaselineCache(MemoryViews(world), StoreRegistry.load(settings), settings, reader_class)
     wanted = BaselineRequest("transactions", STORE, START, baseline)
     [found] = asyncio.run(days.read([wanted])).values()
     return [found.get(START + (36 + number) * WINDOW_MILLIS) for number in range(len(TIMES))]
@@ -98,13 +98,13 @@ def test_restating_changes_nothing_that_a_published_snapshot_serves(
     world = World()
     for week, past in enumerate(weeks):
         written(world, week, past, 1)
-    fix(world, f"{JUDGED - 2 * ONE_DAY}T00:40")
+    fix(world, f"{EVALUATED - 2 * ONE_DAY}T00:40")
     before = read(world, baseline)
 
     for generation, (week, past) in enumerate(later, start=2):
         written(world, week, past, generation)
     # One that was made too late to serve the day.
-    fix(world, f"{JUDGED - ONE_DAY}T10:00")
+    fix(world, f"{EVALUATED - ONE_DAY}T10:00")
 
     assert read(world, baseline) == before
     told = [None if one is None else (one.mean, one.variance) for one in before]
@@ -115,7 +115,7 @@ def test_who_reads_what_serves_now_breaks_the_law() -> None:
     world, quiet = World(), Past((1, 1, 1, 1))
     for week in range(5):
         written(world, week, Past((8, 9, 10, 11)), 1)
-    fix(world, f"{JUDGED - 2 * ONE_DAY}T00:40")
+    fix(world, f"{EVALUATED - 2 * ONE_DAY}T00:40")
     before = read(world, "same_weekday_4w", FollowsWhatServes)
     assert before == read(world, "same_weekday_4w")
 

@@ -61,9 +61,9 @@ def by_hand(events: Sequence[ShelfEvent]) -> list[tuple[int, int | None]]:
 
 @given(events=shelves)
 def test_episodes_are_the_times_in_which_a_shelf_was_empty(events: list[ShelfEvent]) -> None:
-    judged = [WindowVerdict(at, said(one)) for at, one in enumerate(reached(events))]
+    verdicts = [WindowVerdict(at, said(one)) for at, one in enumerate(reached(events))]
 
-    episodes = fold(judged).episodes
+    episodes = fold(verdicts).episodes
 
     assert [(one.start, one.ended) for one in episodes] == by_hand(events)
 

@@ -1,4 +1,4 @@
-"""A desk of stock calls beside a system that is asked: calls and answers are lost or come late,
+"""An engine of stock calls beside a system that is asked: calls and answers are lost or come late,
 others write, processes die. One micro-step an action, so that anything falls between any two."""
 
 from collections import Counter
@@ -38,7 +38,7 @@ class AdapterRules:
     others_write: bool = False
     stores_before_call: bool = True
     looks_for_reference_first: bool = False
-    desk: type[StockSyncEngine] = StockSyncEngine
+    engine: type[StockSyncEngine] = StockSyncEngine
 
 
 def movement(number: int, delta: int | None, at: int, counted: int | None = None) -> StockMovement:
@@ -85,7 +85,7 @@ class CallWorld:
     ticks: int = 0
 
     def __post_init__(self) -> None:
-        self.desk = self.rules.desk(self.rules.calls)
+        self.engine = self.rules.engine(self.rules.calls)
         self.tick(0, 0)
         if self.rules.calls.mode == "absolute":
             for number in range(len(ITEMS)):
@@ -100,11 +100,11 @@ class CallWorld:
         """Time passes: a moment, or more than any back-off."""
         self.ticks += 1
         self.now += 5 * ONE if which % 2 else (1 + how % 8) * 3_600 * ONE
-        self._store(self.desk.advance_time(TickTime(n=self.ticks, at=self.now)))
+        self._store(self.engine.advance_time(TickTime(n=self.ticks, at=self.now)))
 
     def call(self, _which: int, how: int) -> None:
         """What is due is called for."""
-        begun = self.desk.begin_attempts([one.asked for one in self.under_way])
+        begun = self.engine.begin_attempts([one.asked for one in self.under_way])
         if self.rules.stores_before_call:
             self._store(begun.records)
         for asked in begun.calls:
@@ -118,7 +118,7 @@ class CallWorld:
         if not self.under_way:
             return
         one = self.under_way.pop(which % len(self.under_way))
-        self._store(self.desk.record_answer(one.asked, self._outcome(one, how % 8)))
+        self._store(self.engine.record_answer(one.asked, self._outcome(one, how % 8)))
 
     def late(self, which: int, _how: int) -> None:
         """A call arrives that nobody waits for any more."""
@@ -141,8 +141,8 @@ class CallWorld:
             if one.asked.step != "look" and how >> number & 1:
                 self._arrive(one.asked)
         self.under_way = []
-        self.desk = self.rules.desk(self.rules.calls)
-        self.desk.restore(decode_call(value) for value in self.stored.values())
+        self.engine = self.rules.engine(self.rules.calls)
+        self.engine.restore(decode_call(value) for value in self.stored.values())
 
     def finish(self) -> None:
         """Faults stop: everything is called for, what is on its way arrives, and it is night."""
@@ -150,7 +150,7 @@ class CallWorld:
             self.call(0, 0)
             while self.under_way:
                 self.answer(0, ANSWERED)
-            if not self.desk.memory.waiting:
+            if not self.engine.memory.waiting:
                 break
             self.tick(0, 7)
         # After all others: what is still on its way then arrives in nobody's name.
@@ -169,7 +169,7 @@ class CallWorld:
 
     def _take(self, one: StockMovement) -> None:
         self.taken.append(one)
-        self._store(self.desk.process_movement(one))
+        self._store(self.engine.process_movement(one))
 
     def _outcome(self, one: UnderWay, how: int) -> CallAnswer:
         if one.asked.step == "look":

@@ -36,7 +36,7 @@ ANSWERED, NOT_ARRIVED, ANSWER_LOST, REFUSED = range(4)
 class DispatcherRules:
     """How the dispatcher works; each field set otherwise is a mistake that somebody could make."""
 
-    desk: Callable[[], DeliveryEngine] = lambda: DeliveryEngine(DeliveryRules(), OneRule())
+    engine: Callable[[], DeliveryEngine] = lambda: DeliveryEngine(DeliveryRules(), OneRule())
     stores_before_call: bool = True
     key: Callable[[WebhookMessage], str] = lambda message: message.message_id
 
@@ -61,7 +61,7 @@ class DeliveryWorld:
     bodies: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.desk = self.rules.desk()
+        self.engine = self.rules.engine()
         channel = AlertChannel(
             channel_id=CHANNEL,
             url="https://tablet.example/alerts",
@@ -69,7 +69,7 @@ class DeliveryWorld:
             max_age=10**9,
             most_a_minute=10**6,
         )
-        self._store(self.desk.apply_control(channel))
+        self._store(self.engine.apply_control(channel))
         self._pass_time()
 
     def emit(self, which: int, how: int) -> None:
@@ -82,9 +82,9 @@ class DeliveryWorld:
         """Somebody silences everything, or ends that."""
         self.is_silenced = not self.is_silenced
         self.silences += self.is_silenced
-        now = self.desk.memory.time.at
+        now = self.engine.memory.time.at
         self._store(
-            self.desk.apply_control(
+            self.engine.apply_control(
                 Silence(
                     silence_id=f"s{self.silences}",
                     starts=0,
@@ -102,8 +102,8 @@ class DeliveryWorld:
         if self.position >= len(self.evaluator.topic):
             return
         alert = self.evaluator.topic[self.position]
-        is_first = not self.desk.memory.channels_for(alert.alert_id)
-        kept = self.desk.process_alert(alert)
+        is_first = not self.engine.memory.channels_for(alert.alert_id)
+        kept = self.engine.process_alert(alert)
         if not self.rules.stores_before_call and is_first and not self.is_silenced:
             # Wrong on purpose: called first, and stored when it is answered.
             called = self._called_first(which)
@@ -121,7 +121,7 @@ class DeliveryWorld:
 
     def deliver(self, _which: int, _how: int) -> None:
         """The calls of those whose turn it is begin."""
-        begun = self.desk.begin_attempts(self.under_way)
+        begun = self.engine.begin_attempts(self.under_way)
         self._store(begun.records)
         self.under_way += begun.calls
 
@@ -155,7 +155,7 @@ class DeliveryWorld:
         while self.position < len(self.evaluator.topic):
             self.take(0, 1)
         self._pass_time()
-        while self.desk.memory.waiting or self.under_way:
+        while self.engine.memory.waiting or self.under_way:
             self.deliver(0, 0)
             while self.under_way:
                 self.answer(0, ANSWERED)
@@ -165,14 +165,14 @@ class DeliveryWorld:
 
     def _pass_time(self, millis: int = 5_000) -> None:
         self.ticks += 1
-        before = self.desk.memory.time.at or BEGIN
-        kept = self.desk.advance_time(TickTime(n=self.ticks, at=before + millis))
+        before = self.engine.memory.time.at or BEGIN
+        kept = self.engine.advance_time(TickTime(n=self.ticks, at=before + millis))
         self._store(kept)
         self.fired["released"] += sum(getattr(one, "why", "") == "released" for one in kept)
         self.fired["groups"] += sum(one.kind == "group" for one in messages(kept))
 
     def _called_first(self, which: int) -> list[StoredDelivery]:
-        begun = self.desk.begin_attempts(self.under_way)
+        begun = self.engine.begin_attempts(self.under_way)
         kept = [*begun.records]
         how = (ANSWERED, NOT_ARRIVED, ANSWER_LOST)[which % 3] if not self.is_over else ANSWERED
         for message in begun.calls:
@@ -185,7 +185,7 @@ class DeliveryWorld:
             self._arrive(message)
         self.fired["answers lost"] += how == ANSWER_LOST
         status = {ANSWERED: 204, REFUSED: 400}.get(how)
-        kept = self.desk.record_answer(message, OutboundAnswer(status=status))
+        kept = self.engine.record_answer(message, OutboundAnswer(status=status))
         self.fired["refused for good"] += any(one.outcome == "dead" for one in messages(kept))
         return kept
 
@@ -194,7 +194,7 @@ class DeliveryWorld:
         told = [
             (one.alert.alert_id, one.alert.state)
             for alert in self.evaluator.told
-            for one in self.desk.memory.decisions_for(CHANNEL, alert.alert_id)
+            for one in self.engine.memory.decisions_for(CHANNEL, alert.alert_id)
             if one.message == message.message_id and one.verdict == "send"
         ]
         key = self.rules.key(message)
@@ -212,8 +212,8 @@ class DeliveryWorld:
                 self.stored[record_key(one)] = value
 
     def _restore(self) -> None:
-        self.desk = self.rules.desk()
-        self.desk.restore(decode_record(value) for value in self.stored.values())
+        self.engine = self.rules.engine()
+        self.engine.restore(decode_record(value) for value in self.stored.values())
 
     def _count(self, alert: Alert, kept: Sequence[StoredDelivery]) -> None:
         for one in kept:
@@ -249,7 +249,7 @@ class DeliveryWorld:
 
     def _is_refused(self, alert_id: str) -> bool:
         """Whether the receiver has refused something of the alert for good."""
-        memory = self.desk.memory
+        memory = self.engine.memory
         return any(one.outcome == "dead" for one in memory.messages_about(CHANNEL, alert_id))
 
 

@@ -101,7 +101,7 @@ class Webhook:
 class DispatchWorld:
     """Topics, positions and state, which last; and whatever process takes them up."""
 
-    make_desk: Callable[[Callable[[], Any]], DeliveryEngine]
+    make_engine: Callable[[Callable[[], Any]], DeliveryEngine]
     webhook: Webhook
     # Of several topics that have come at once, the order in which a poll brings them.
     order: Sequence[str] = (ALERTS, TICKS, CONTROLS)
@@ -149,7 +149,7 @@ class DispatchProcess:
         self._on_assign: Callable[..., None] | None = None
         step = world.step(
             world.webhook,
-            lambda _number, desks: world.make_desk(desks),
+            lambda _number, memories: world.make_engine(memories),
             foreseen=world.foreseen,
         )
         self.step = step

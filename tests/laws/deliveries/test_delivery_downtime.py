@@ -53,7 +53,7 @@ class Parts(NamedTuple):
     """What a dispatcher is made of here."""
 
     step: type[Dispatcher] = Dispatcher
-    desk: type[DeliveryEngine] = DeliveryEngine
+    engine: type[DeliveryEngine] = DeliveryEngine
     reads: tuple[str, ...] = ()
 
 
@@ -72,7 +72,7 @@ def played(down_at: int, down_for: int, parts: Parts = Parts()) -> Night:
     """A night in which the dispatcher is down from one moment on, for so long."""
     webhook = Webhook(answer)
     world = DispatchWorld(
-        lambda desks: parts.desk(DeliveryRules(), Town(), 0, desks),
+        lambda memories: parts.engine(DeliveryRules(), Town(), 0, memories),
         webhook,
         step=parts.step,
         reads=parts.reads,
@@ -194,7 +194,7 @@ def test_after_any_downtime_nothing_forbidden_is_called_and_nothing_is_lost(down
 
 WRONG: dict[str, Parts] = {
     "clock=before": Parts(ClockOfBefore, DecidedOnce, ALERTS_FIRST),
-    "gate=none": Parts(desk=DecidedOnce),
+    "gate=none": Parts(engine=DecidedOnce),
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.controls.alerts import tick_walks as wrong
+from tests.controls.alerts import tick_watermarks as wrong
 from tests.laws.ticks.tick_world import Op, Teller, World, histories
 
 SEARCH = settings(
@@ -22,12 +22,12 @@ SEARCH = settings(
 @pytest.mark.parametrize(
     "put_in",
     [
-        {"looked": wrong.probe_from_the_end},
-        {"looked": wrong.probe_by_the_clock},
-        {"looked": wrong.probe_past_transactions},
-        {"walked": wrong.advance_by_earlier_ends},
-        {"walked": wrong.advance_where_silence_answers},
-        {"walked": wrong.advance_over_epochs},
+        {"probe": wrong.probe_from_the_end},
+        {"probe": wrong.probe_by_the_clock},
+        {"probe": wrong.probe_past_transactions},
+        {"advance_watermarks": wrong.advance_by_earlier_ends},
+        {"advance_watermarks": wrong.advance_where_silence_answers},
+        {"advance_watermarks": wrong.advance_over_epochs},
         {"merged": wrong.merge_field_by_field},
     ],
     ids=lambda put_in: next(iter(put_in.values())).__name__,

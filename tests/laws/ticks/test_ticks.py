@@ -1,4 +1,4 @@
-"""Ticks: facts that add up in any order, and a walk that says nothing untrue of any pipeline."""
+"""Ticks: facts that add up in any order, and watermarks that say nothing untrue of any pipeline."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -23,8 +23,8 @@ from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merge_ticks
 FAMILY, PARTITIONS, RAW_PARTITIONS = "queues", 2, 2
 MOST = 10**6
 OFFSETS = -1  # beside the partitions that a transaction has to be ended in
-Looked = Callable[[Any, Sequence[str], int], Mapping[str, PipelineSnapshot]]
-Walked = Callable[[FamilyWatermarks, PipelineSnapshot], FamilyWatermarks]
+Probe = Callable[[Any, Sequence[str], int], Mapping[str, PipelineSnapshot]]
+Advance = Callable[[FamilyWatermarks, PipelineSnapshot], FamilyWatermarks]
 Merged = Callable[[Tick, Tick], Tick]
 Op = tuple[str, int, int]
 Place = tuple[int, int]
@@ -263,18 +263,18 @@ class Teller:
     """A ticker of the world; what is wrong on purpose is put in at its functions."""
 
     world: World
-    looked: Looked = probe_pipeline
-    walked: Walked = advance
+    probe: Probe = probe_pipeline
+    advance_watermarks: Advance = advance
     merged: Merged = merge_ticks
-    walk: FamilyWatermarks = field(default_factory=FamilyWatermarks)
+    watermarks: FamilyWatermarks = field(default_factory=FamilyWatermarks)
     at: int = 1
     known: dict[int, Tick] = field(default_factory=dict)
 
     def tick(self) -> dict[int, Tick]:
         """One turn; the ticks by partition."""
-        look = self.looked(self.world, [FAMILY], self.at)[FAMILY]
-        self.walk = self.walked(self.walk, look)
-        said = {at: build_tick(at, {FAMILY: self.walk}) for at in range(PARTITIONS)}
+        snapshot = self.probe(self.world, [FAMILY], self.at)[FAMILY]
+        self.watermarks = self.advance_watermarks(self.watermarks, snapshot)
+        said = {at: build_tick(at, {FAMILY: self.watermarks}) for at in range(PARTITIONS)}
         self.known = {at: self.merged(self.known.get(at, NO_TICK), one) for at, one in said.items()}
         self.at = self.world.now
         return self.known

@@ -1,5 +1,5 @@
-"""Totals that rules are judged by are plain sums over the rows of an hour, of a day, or since the
-store opened; and a simulation says of them what was told."""
+"""Totals that rules are evaluated by are plain sums over the rows of an hour, of a day, or since
+the store opened; and a simulation says of them what was told."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -21,7 +21,7 @@ from alerting.rules.rule import Rule, RuleGrain, RuleVersion, Threshold
 from serving.storage.rows import ViewRow
 from tally.config.settings import Settings
 from tally.time.instants import from_millis
-from tests.support.alerts.judging_days import JudgedDays
+from tests.support.alerts.store_evaluation import StoreEvaluation
 from tests.support.evaluation.evaluating import ListedRules, Watched, in_force
 from tests.support.evaluation.simulating import compared
 from tests.support.serving.serving_world import Stored, World, at, counted, flip, sale
@@ -70,7 +70,7 @@ def local_day(noon: str, zone: ZoneInfo, day_starts: int) -> list[datetime]:
 def oracle(
     grain: RuleGrain, windows: Sequence[datetime], zone: ZoneInfo, opening: str
 ) -> dict[datetime, list[datetime]]:
-    """By window in which something is judged the windows that are summed up."""
+    """By window in which something is evaluated the windows that are summed up."""
     if grain == "day":
         return {windows[-1]: [*windows]}
     if grain == "since_opening":
@@ -127,7 +127,9 @@ def test_totals_are_plain_sums_over_the_rows_of_the_day(
     file = stores_file(
         tmp_path, tz=zone, day_starts=f'"0{day_starts}:00"', opening_hours=hours, currency="EUR"
     )
-    judged = JudgedDays(world_of(rows), "2026-12-24T00:00", settings=Settings(stores_file=file))
+    evaluation = StoreEvaluation(
+        world_of(rows), "2026-12-24T00:00", settings=Settings(stores_file=file)
+    )
     windows = local_day(noon, ZoneInfo(zone), day_starts)
     expected = oracle(grain, windows, ZoneInfo(zone), "08:00")
     wanted = Rule(
@@ -143,7 +145,7 @@ def test_totals_are_plain_sums_over_the_rows_of_the_day(
     border = Decimal(middle.numerator) / Decimal(middle.denominator)
     wanted = replace(wanted, condition=Threshold(">=", round(border, 6)))
 
-    found = judged.of_day(wanted, noon)
+    found = evaluation.of_day(wanted, noon)
 
     compared = 0
     assert len(found) == len(windows) == length

@@ -88,7 +88,7 @@ def messages(
 ) -> AlertMessages:
     """Every message of the rules in alert_receipts.py, once a rebuild has confirmed all of them.
 
-    `first`: when the first quarter hour begins. `told_in_time`: each was judged by what came in
+    `first`: when the first quarter hour begins. `told_in_time`: each was evaluated by what came in
     time before any rebuild, so that all the speed layer's alerts were told; else none of them was.
     """
     with duckdb.connect() as database:

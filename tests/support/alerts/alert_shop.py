@@ -1,5 +1,5 @@
 """Some stores with their receipts, as the layers have them: quarter hours are counted, told by
-ticks, and rebuilt, on the real tables and topics; and who judges them is waited for."""
+ticks, and rebuilt, on the real tables and topics; and who evaluates them is waited for."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +34,11 @@ class AlertShop:
     sold: int = 0
 
     def play(self, until: Callable[[], bool] = lambda: False) -> None:
-        """A stretch is counted quarter hour by quarter hour, then rebuilt; each judged in full."""
+        """A stretch is counted quarter hour by quarter hour, then rebuilt; each evaluated fully."""
         self.sell(self.next_stretch())
-        self.wait_until_judged(until)
+        self.wait_until_evaluated(until)
         self.rebuild()
-        self.wait_until_judged(until)
+        self.wait_until_evaluated(until)
 
     def next_stretch(self) -> Sequence[int]:
         """The numbers of the next quarter hours; what the stores send in them is known now."""
@@ -73,12 +73,14 @@ class AlertShop:
         self.sold = self.quarters.count
         self.quarters.tick(self.sold)
 
-    def wait_until_judged(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Return when all that has come is judged and stored, by whoever it was."""
-        wait_until(lambda: is_over() or self._is_judged(), MAX_SECONDS, "all that came is judged")
+    def wait_until_evaluated(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Return when all that has come is evaluated and stored, by whoever it was."""
+        wait_until(
+            lambda: is_over() or self._is_evaluated(), MAX_SECONDS, "all that came is judged"
+        )
 
     def expected(self) -> AlertMessages:
-        """What subscribers have to be told of all receipts that were judged as they came."""
+        """What subscribers have to be told of all receipts that were evaluated as they came."""
         return self.oracle(self.receipts, told_in_time=True)
 
     def oracle(self, receipts: Sequence[SentReceipt], *, told_in_time: bool) -> AlertMessages:
@@ -86,7 +88,7 @@ class AlertShop:
         first = from_millis(self.quarters.first)
         return messages(receipts, first, told_in_time=told_in_time)
 
-    def _is_judged(self) -> bool:
+    def _is_evaluated(self) -> bool:
         settings = self.quarters.settings
         lanes = [(topic, number) for topic in INPUTS for number in range(settings.partitions)]
         with kafka_consumer(settings, GROUP) as consumer:

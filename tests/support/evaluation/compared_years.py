@@ -5,11 +5,11 @@ from datetime import date
 
 from alerting.alert.ids import Chain
 from tally.alerts.message import Alert
-from tests.support.alerts.judged_years import JudgedYears
+from tests.support.alerts.evaluated_years import EvaluatedYears
 from tests.support.evaluation.drawn_years import instant_of, midnight, number_of
 
 
-def differences(years: JudgedYears) -> tuple[int, list[str]]:
+def differences(years: EvaluatedYears) -> tuple[int, list[str]]:
     """How many episodes were compared with what was published, and what differs."""
     compared, found = 0, []
     standing = [one for one in years.last.values() if one.state != "retracted"]
@@ -38,6 +38,6 @@ def _window(alert: Alert) -> int:
     return midnight(date.fromisoformat(day)) + (int(clock[:2]) * 60 + int(clock[3:])) * 60_000
 
 
-def kinds(years: JudgedYears) -> Counter[str]:
+def kinds(years: EvaluatedYears) -> Counter[str]:
     """How many records of each kind the state has."""
     return Counter(key.decode()[0] for key in years.kept)

@@ -151,7 +151,7 @@ class Plan:
         return [one for one in self.versions() if one.rule.rule_id == rule_id]
 
     def _over(self, chain: Chain) -> Iterator[int]:
-        """Windows from which on nothing of the chain is judged."""
+        """Windows from which on nothing of the chain is evaluated."""
         for version in self._of(chain.rule_id):
             stores = version.rule.stores
             is_gone = isinstance(stores, tuple) and chain.store_id not in stores

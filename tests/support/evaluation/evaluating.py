@@ -49,7 +49,7 @@ class ListedRules:
 
 
 def in_force(rule: Rule, since: str, version: int = 1, *, retired: bool = False) -> RuleVersion:
-    """A version of the rule that judges windows from an instant on (`2026-11-24T08:00`)."""
+    """A version of the rule that evaluates windows from an instant on (`2026-11-24T08:00`)."""
     start = to_millis(at(since))
     return RuleVersion(rule=rule, version=version, effective_from=start, retired=retired)
 

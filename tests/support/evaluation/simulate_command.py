@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from ops.cli.app import build_app
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.evaluation.evaluating import Watched
-from tests.support.evaluation.simulating import desk_over
+from tests.support.evaluation.simulating import simulations_over
 from tests.support.serving.served_app import served
 from web.api.app import create_app
 
@@ -22,8 +22,8 @@ def simulate_command(
     store: Watched, patch: pytest.MonkeyPatch, home: Path
 ) -> Iterator[SimulateCommand]:
     """Runs the verb over what the store has told by then."""
-    desk = desk_over(store.views, store.rules, store.settings)
-    with served(create_app(store.settings, store.views, MemoryFeed(), desk)) as address:
+    simulations = simulations_over(store.views, store.rules, store.settings)
+    with served(create_app(store.settings, store.views, MemoryFeed(), simulations)) as address:
         patch.setenv("TALLY_API", address)
         patch.setenv("TALLY_HOME", str(home))
 

@@ -67,13 +67,13 @@ class WrittenRules(ListedRules):
         self._records.append(RuleRecord(offset, stored.key.encode(), stored.value, arrived))
 
 
-def desk_over(
+def simulations_over(
     views: MemoryViews,
     rules: ListedRules,
     settings: Settings | None = None,
     now: str = NOW,
 ) -> SimulationService:
-    """A desk whose clock stands, and whose rules are read anew each time."""
+    """A service whose clock stands, and whose rules are read again each time."""
     of = settings or Settings()
     simulator = Simulator(views, StoreRegistry.load(of), of)
     return SimulationService(
@@ -87,9 +87,9 @@ async def page_of(store: Watched, rule_id: str, start: str, end: str, **more: An
     """What a simulation says of a store's world, from `2026-11-24T08:00` on, or a page of that."""
     after = more.pop("after", "")
     store.views.alerts.told = [*store.alerts]
-    desk = desk_over(store.views, store.rules, store.settings)
+    simulations = simulations_over(store.views, store.rules, store.settings)
     span = WindowSpan(to_millis(at(start)), to_millis(at(end)))
-    return await desk.simulate_page(SimulationRequest(rule_id, span, **more), after)
+    return await simulations.simulate_page(SimulationRequest(rule_id, span, **more), after)
 
 
 def simulated(

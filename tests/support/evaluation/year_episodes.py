@@ -96,7 +96,7 @@ def _run_out(moves: Iterable[_Move]) -> Iterator[tuple[int, int | None]]:
 
 
 def _levels(before: int | None, moves: Iterable[_Move]) -> list[int]:
-    """What there was in a window, one after the other; what a count overrules is not judged."""
+    """What there was in a window, one after the other; what a count overrules is not evaluated."""
     levels = [] if before is None else [before]
     for _, is_move, brought in moves:
         if not is_move:

@@ -36,7 +36,7 @@ Element = tuple[str, dict[str, str], str]
 def mounted(
     views: MemoryViews,
     settings: Settings,
-    desk: SimulationService | None = None,
+    simulations: SimulationService | None = None,
     letters: MemoryLetters | None = None,
     watch: AlertFactSource | None = None,
 ) -> Iterator[Get]:
@@ -44,8 +44,10 @@ def mounted(
     # NiceGUI keeps one application for each process: it begins anew. And a test asks for more pages
     # than strangers may.
     with pages_anew(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
-        app = create_app(settings, views, desk=desk)
-        page.mount(app, settings, views, page.LiveSources(None, desk, letters, fact_source=watch))
+        app = create_app(settings, views, simulations=simulations)
+        page.mount(
+            app, settings, views, page.LiveSources(None, simulations, letters, fact_source=watch)
+        )
         with asyncio.Runner() as runner:
             yield from _asking(app, runner)
 

@@ -1,4 +1,4 @@
-"""A store that is judged, for the tests of the evaluator."""
+"""A store that is evaluated, for the tests of the evaluator."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from alerting.rules.rule import Rule
-from tests.support.alerts.judged_shelves import SOLD_OUT, open_shelves
+from tests.support.alerts.evaluated_shelves import SOLD_OUT, open_shelves
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, Watching, in_force
 
 
 @pytest.fixture
 def begun() -> Iterator[Watching]:
-    """Begins to judge a store by rules; all are ended after the test."""
+    """Begins to evaluate a store by rules; all are ended after the test."""
     with ExitStack() as ended:
 
         def begin(*rules: Rule, since: str = f"{DAY}T08:00", **more: Any) -> Watched:

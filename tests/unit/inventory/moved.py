@@ -1,4 +1,4 @@
-"""Events, movements and desks for the tests of stock."""
+"""Events, movements and engines for the tests of stock."""
 
 from typing import Any
 
@@ -49,17 +49,17 @@ def count(number: int, milli: int, at: str = AT) -> StockMovement:
     return movement(number, **told)
 
 
-def desk_of(mode: CallMode, **limits: int) -> StockSyncEngine:
-    """A desk of a mode at noon."""
-    desk = StockSyncEngine(CallRules(mode, **limits))
-    desk.advance_time(TickTime(n=1, at=NOON))
-    return desk
+def engine_of(mode: CallMode, **limits: int) -> StockSyncEngine:
+    """An engine of a mode at noon."""
+    engine = StockSyncEngine(CallRules(mode, **limits))
+    engine.advance_time(TickTime(n=1, at=NOON))
+    return engine
 
 
-def later(desk: StockSyncEngine, millis: int) -> list[Any]:
+def later(engine: StockSyncEngine, millis: int) -> list[Any]:
     """What a tick so much later brings about."""
-    time = desk.memory.time
-    return [*desk.advance_time(TickTime(n=time.n + 1, at=time.at + millis))]
+    time = engine.memory.time
+    return [*engine.advance_time(TickTime(n=time.n + 1, at=time.at + millis))]
 
 
 def calls(kept: list[Any]) -> list[StockCall]:

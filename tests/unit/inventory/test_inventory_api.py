@@ -19,7 +19,7 @@ from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
 from runtime.outbound.signing import signature
 from tests.support.clients.inventory_api import FaultyInventory, served
-from tests.unit.inventory.moved import desk_of, movement
+from tests.unit.inventory.moved import engine_of, movement
 
 NOW = 1_795_694_400.7
 KEY = b"k" * 32
@@ -39,9 +39,9 @@ class Listening(FaultyInventory):
 
 
 def first_call(mode: CallMode, one: StockMovement) -> CallAttempt:
-    desk = desk_of(mode)
-    desk.process_movement(one)
-    [asked] = desk.begin_attempts([]).calls
+    engine = engine_of(mode)
+    engine.process_movement(one)
+    [asked] = engine.begin_attempts([]).calls
     return asked
 
 

@@ -12,7 +12,7 @@ from inventory.sync.engine import StockSyncEngine
 from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import DroppedRecord
 from tally.time.instants import DAY_MILLIS, format_utc, from_millis
-from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movement
+from tests.unit.inventory.moved import NOON, calls, count, engine_of, later, movement
 
 FEW, MANY, RUNS, ROUNDS = 2_000, 8_000, 3, 4
 # Linear is 4, quadratic 16.
@@ -72,21 +72,21 @@ def ratio(work: Callable[[int], object]) -> float:
 def told(
     mode: CallMode, movements: Sequence[StockMovement]
 ) -> tuple[StockSyncEngine, list[CallChange]]:
-    """A desk that has taken them and called for each, and all records of it."""
-    desk, kept = desk_of(mode), list[CallChange]()
+    """An engine that has taken them and called for each, and all records of it."""
+    engine, kept = engine_of(mode), list[CallChange]()
     for one in movements:
-        kept += desk.process_movement(one)
-        for asked in (begun := desk.begin_attempts([])).calls:
-            kept += [*begun.records, *desk.record_answer(asked, CallAnswer(status=200))]
-    return desk, kept
+        kept += engine.process_movement(one)
+        for asked in (begun := engine.begin_attempts([])).calls:
+            kept += [*begun.records, *engine.record_answer(asked, CallAnswer(status=200))]
+    return engine, kept
 
 
 @pytest.mark.parametrize("story", [never_counted, counted, backwards, counts_among_sales])
 def test_taking_the_movements_of_one_article_is_linear(story: Story) -> None:
     def take(number: int) -> None:
-        desk = desk_of("idempotency_key")
+        engine = engine_of("idempotency_key")
         for one in story(number):
-            desk.process_movement(one)
+            engine.process_movement(one)
 
     assert ratio(take) <= MAX_RATIO
 
@@ -94,12 +94,12 @@ def test_taking_the_movements_of_one_article_is_linear(story: Story) -> None:
 @pytest.mark.parametrize("story", [never_counted, counted, counts_among_sales])
 def test_calling_for_what_has_waited_is_linear(story: Story) -> None:
     def call(number: int) -> None:
-        desk = desk_of("idempotency_key")
+        engine = engine_of("idempotency_key")
         for one in story(number):
-            desk.process_movement(one)
-        while asked := desk.begin_attempts([]).calls:
+            engine.process_movement(one)
+        while asked := engine.begin_attempts([]).calls:
             for one_asked in asked:
-                desk.record_answer(one_asked, CallAnswer(status=200))
+                engine.record_answer(one_asked, CallAnswer(status=200))
 
     assert ratio(call) <= MAX_RATIO
 
@@ -110,17 +110,19 @@ def test_restoring_the_movements_of_one_article_is_linear(story: Story, is_waiti
     stored: dict[int, list[StoredCall]] = {}
     for number in (FEW, MANY):
         if is_waiting:
-            desk = desk_of("idempotency_key")
-            stored[number] = [kept for one in story(number) for kept in desk.process_movement(one)]
+            engine = engine_of("idempotency_key")
+            stored[number] = [
+                kept for one in story(number) for kept in engine.process_movement(one)
+            ]
         else:
             _, kept = told("idempotency_key", story(number))
             newest = {call_key(one): one for one in kept}
             stored[number] = [one for one in newest.values() if isinstance(one, StockCall)]
 
-    assert ratio(lambda number: desk_of("idempotency_key").restore(stored[number])) <= MAX_RATIO
+    assert ratio(lambda number: engine_of("idempotency_key").restore(stored[number])) <= MAX_RATIO
 
 
-def kept_after(desk: StockSyncEngine, days: int, each_day: int, mode: str) -> list[int]:
+def kept_after(engine: StockSyncEngine, days: int, each_day: int, mode: str) -> list[int]:
     """After each day of so many sales of an article, how many records the topic has of it."""
     stored: dict[bytes, CallChange] = {}
     found, number = [], 0
@@ -128,15 +130,15 @@ def kept_after(desk: StockSyncEngine, days: int, each_day: int, mode: str) -> li
         kept = list[CallChange]()
         for _ in range(each_day):
             number += 1
-            happened = format_utc(from_millis(desk.memory.time.at))
-            kept += desk.process_movement(movement(number, happened_at=happened))
-        while (begun := desk.begin_attempts([])).calls:
+            happened = format_utc(from_millis(engine.memory.time.at))
+            kept += engine.process_movement(movement(number, happened_at=happened))
+        while (begun := engine.begin_attempts([])).calls:
             kept += begun.records
             for asked in begun.calls:
-                kept += desk.record_answer(
+                kept += engine.record_answer(
                     asked, CallAnswer(status=200, quantity_milli=0, version="a")
                 )
-        kept += later(desk, DAY_MILLIS)
+        kept += later(engine, DAY_MILLIS)
         for one in kept:
             stored.pop(call_key(one), None)
             if not isinstance(one, DroppedRecord):
@@ -150,11 +152,11 @@ def kept_after(desk: StockSyncEngine, days: int, each_day: int, mode: str) -> li
 def test_what_is_settled_is_forgotten_so_that_the_state_is_of_a_week(
     mode: CallMode, is_counted: bool
 ) -> None:
-    desk, each_day = desk_of(mode), 20
+    engine, each_day = engine_of(mode), 20
     if is_counted:
-        desk.process_movement(count(10**6, 10**9, at(-1000)))
+        engine.process_movement(count(10**6, 10**9, at(-1000)))
 
-    sizes = kept_after(desk, 120, each_day, mode)
+    sizes = kept_after(engine, 120, each_day, mode)
 
     # A week, the day that is going on, the one until they are looked through; and a few others.
     assert max(sizes) <= 9 * each_day + 20
@@ -162,45 +164,45 @@ def test_what_is_settled_is_forgotten_so_that_the_state_is_of_a_week(
 
 
 def test_a_night_sets_the_levels_that_have_changed_and_no_others() -> None:
-    desk = desk_of("absolute")
+    engine = engine_of("absolute")
     for number in range(5):
-        desk.process_movement(
+        engine.process_movement(
             movement(number, item_id=f"item-{number}", delta_milli=None, counted_milli=9000)
         )
-    desk.process_movement(movement(9, item_id="item-1", happened_at=at(1000)))
+    engine.process_movement(movement(9, item_id="item-1", happened_at=at(1000)))
 
     nights = []
     for night in range(4):
         if night == 2:
-            desk.process_movement(movement(10, item_id="item-2", happened_at=at(2000)))
-        while asked := desk.begin_attempts([]).calls:
+            engine.process_movement(movement(10, item_id="item-2", happened_at=at(2000)))
+        while asked := engine.begin_attempts([]).calls:
             for one in asked:
-                desk.record_answer(one, CallAnswer(status=204))
-        nights.append(sorted(one.item_id for one in calls(later(desk, DAY_MILLIS))))
+                engine.record_answer(one, CallAnswer(status=204))
+        nights.append(sorted(one.item_id for one in calls(later(engine, DAY_MILLIS))))
 
     assert nights == [[f"item-{number}" for number in range(5)], [], ["item-2"], []]
 
 
 def test_a_level_that_could_not_be_set_at_night_is_set_in_the_next_one() -> None:
-    desk = desk_of("absolute", gives_up_after=2 * DAY_MILLIS)
-    desk.process_movement(count(1, 9000))
-    [asked] = desk.begin_attempts([]).calls
-    desk.record_answer(asked, CallAnswer(status=204))
+    engine = engine_of("absolute", gives_up_after=2 * DAY_MILLIS)
+    engine.process_movement(count(1, 9000))
+    [asked] = engine.begin_attempts([]).calls
+    engine.record_answer(asked, CallAnswer(status=204))
     found = []
     for answer in (422, 422, 422, 204, 204):
-        nightly = calls(later(desk, DAY_MILLIS))
+        nightly = calls(later(engine, DAY_MILLIS))
         found.append(len(nightly))
         for _ in nightly:
             for _ in range(3):
-                for one in desk.begin_attempts([]).calls:
-                    desk.record_answer(one, CallAnswer(status=answer))
-                later(desk, 60_000)
+                for one in engine.begin_attempts([]).calls:
+                    engine.record_answer(one, CallAnswer(status=answer))
+                later(engine, 60_000)
 
     assert found == [1, 1, 1, 1, 0]
 
 
-def test_a_restored_desk_sets_the_same_levels_at_night() -> None:
-    desk, other = desk_of("absolute"), desk_of("absolute")
+def test_a_restored_engine_sets_the_same_levels_at_night() -> None:
+    engine, other = engine_of("absolute"), engine_of("absolute")
     stored: dict[bytes, StoredCall] = {}
 
     def keep(kept: Sequence[CallChange]) -> None:
@@ -208,19 +210,19 @@ def test_a_restored_desk_sets_the_same_levels_at_night() -> None:
 
     for number in range(4):
         keep(
-            desk.process_movement(
+            engine.process_movement(
                 movement(number, item_id=str(number), delta_milli=None, counted_milli=1)
             )
         )
     for _ in range(2):
-        keep(later(desk, DAY_MILLIS))
-        while (begun := desk.begin_attempts([])).calls:
+        keep(later(engine, DAY_MILLIS))
+        while (begun := engine.begin_attempts([])).calls:
             keep(begun.records)
             for asked in begun.calls:
-                keep(desk.record_answer(asked, CallAnswer(status=204)))
-    keep(desk.process_movement(movement(9, item_id="3", happened_at=at(2000))))
+                keep(engine.record_answer(asked, CallAnswer(status=204)))
+    keep(engine.process_movement(movement(9, item_id="3", happened_at=at(2000))))
 
     other.restore(stored.values())
 
-    nights = [[one.item_id for one in calls(later(each, DAY_MILLIS))] for each in (desk, other)]
+    nights = [[one.item_id for one in calls(later(each, DAY_MILLIS))] for each in (engine, other)]
     assert nights == [["3"], ["3"]]

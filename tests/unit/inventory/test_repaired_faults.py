@@ -20,7 +20,7 @@ from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
 from runtime.outbound.signing import SigningKeys
 from tests.support.clients.inventory_api import FaultyInventory, served
-from tests.unit.inventory.moved import calls, count, desk_of, later, movement
+from tests.unit.inventory.moved import calls, count, engine_of, later, movement
 
 ITEMS = ("milk", "bread", "tea")
 SECRET = "whsec_" + "a" * 43 + "="
@@ -30,22 +30,22 @@ class Outcomes:
     """Ten movements of three articles, each counted before, and what has come of them."""
 
     def __init__(self, mode: CallMode) -> None:
-        self.desk: StockSyncEngine = desk_of(mode)
+        self.engine: StockSyncEngine = engine_of(mode)
         self.last: dict[str, CallOutcome] = {}
         for number in range(10):
             item = ITEMS[number % len(ITEMS)]
             one = count(number, 9000) if number < len(ITEMS) else movement(number)
-            self._note(self.desk.process_movement(structs.replace(one, item_id=item)))
+            self._note(self.engine.process_movement(structs.replace(one, item_id=item)))
 
     def pass_hours(self, hours: int, api: InventoryApi | None, answer: CallAnswer) -> None:
         """Time passes in quarters of an hour, and each call has this answer, or that of an API."""
         for _ in range(4 * hours):
-            later(self.desk, HOUR // 4)
-            while (begun := self.desk.begin_attempts([])).records:
+            later(self.engine, HOUR // 4)
+            while (begun := self.engine.begin_attempts([])).records:
                 self._note(begun.records)
                 for one in begun.calls:
                     told = asyncio.run(api.make_call(one)) if api else answer
-                    self._note(self.desk.record_answer(one, told))
+                    self._note(self.engine.record_answer(one, told))
 
     def counted(self) -> dict[str, int]:
         return dict(Counter(self.last.values()))

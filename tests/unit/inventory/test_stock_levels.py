@@ -14,7 +14,7 @@ from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import DroppedRecord
 from tally.algebra.level import Level
 from tally.time.instants import DAY_MILLIS, format_utc, from_millis
-from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movement
+from tests.unit.inventory.moved import NOON, calls, count, engine_of, later, movement
 
 BEGIN = datetime(2026, 11, 26, 8, tzinfo=UTC)
 
@@ -92,13 +92,13 @@ def test_without_what_is_old_the_level_is_the_same(
 
 
 def test_what_came_a_week_late_is_told_and_what_a_count_has_is_not() -> None:
-    desk = desk_of("idempotency_key")
-    desk.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
-    desk.process_movement(movement(2, happened_at="2026-11-17T10:00:00.000Z"))
-    later(desk, DAY_MILLIS)
+    engine = engine_of("idempotency_key")
+    engine.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
+    engine.process_movement(movement(2, happened_at="2026-11-17T10:00:00.000Z"))
+    later(engine, DAY_MILLIS)
 
-    late = desk.process_movement(movement(3, happened_at="2026-11-16T11:00:00.000Z"))
-    before = desk.process_movement(movement(4, happened_at="2026-11-16T09:00:00.000Z"))
+    late = engine.process_movement(movement(3, happened_at="2026-11-16T11:00:00.000Z"))
+    before = engine.process_movement(movement(4, happened_at="2026-11-16T09:00:00.000Z"))
 
     assert [(one.delta_milli, one.level_milli) for one in calls([*late])] == [(-1000, 7000)]
     assert [one.outcome for one in calls([*before])] == ["overruled"]
@@ -109,29 +109,29 @@ steps = st.tuples(st.integers(0, 20), st.integers(-3, 3), st.booleans())
 
 @given(st.lists(steps, max_size=14))
 @example([(10, 0, True), (9, 1, False)])
-def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bool]]) -> None:
-    desk, other, stored = desk_of("absolute"), desk_of("absolute"), dict[bytes, StoredCall]()
+def test_a_restored_engine_knows_what_the_first_knew(told: list[tuple[int, int, bool]]) -> None:
+    engine, other, stored = engine_of("absolute"), engine_of("absolute"), dict[bytes, StoredCall]()
     for number, (days, milli, passes) in enumerate(told):
         happened = format_utc(from_millis(NOON + (number - days) * DAY_MILLIS))
         one = movement(number, happened_at=happened, delta_milli=milli or 7)
-        kept = [*desk.process_movement(one if milli else count(number, 9000, happened))]
-        for asked in desk.begin_attempts([]).calls:
-            kept += [asked.call, *desk.record_answer(asked, CallAnswer(status=200))]
-        kept += later(desk, DAY_MILLIS) if passes else []
+        kept = [*engine.process_movement(one if milli else count(number, 9000, happened))]
+        for asked in engine.begin_attempts([]).calls:
+            kept += [asked.call, *engine.record_answer(asked, CallAnswer(status=200))]
+        kept += later(engine, DAY_MILLIS) if passes else []
         stored |= {call_key(each): each for each in kept if not isinstance(each, DroppedRecord)}
 
     other.restore(stored.values())
 
-    for lane in desk.memory.lanes():
-        assert other.memory.level(lane) == desk.memory.level(lane)
+    for lane in engine.memory.lanes():
+        assert other.memory.level(lane) == engine.memory.level(lane)
 
 
 def test_of_an_article_that_has_not_moved_nothing_is_written_anew() -> None:
-    desk = desk_of("idempotency_key")
-    desk.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
+    engine = engine_of("idempotency_key")
+    engine.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
 
     written = [
-        [one for one in later(desk, DAY_MILLIS) if isinstance(one, LaneLevel)] for _ in range(3)
+        [one for one in later(engine, DAY_MILLIS) if isinstance(one, LaneLevel)] for _ in range(3)
     ]
 
     assert [len(levels) for levels in written] == [1, 0, 0]

@@ -90,7 +90,7 @@ PARTS = {
 # Nothing in them has.
 PURE_FILES = (
     *("alerts_evaluator", "alerts_simulation", "alert_deliveries"),
-    *("stock_calls", "tick_walks"),
+    *("stock_calls", "tick_watermarks"),
 )
 CONTROLS = [
     file

@@ -35,7 +35,7 @@ from tally.config.settings import Settings
 from tests.support.alerts.alerts import told
 from tests.support.clients.full_producer import FullProducer
 from tests.support.struct_schema import value_schema
-from tests.unit.alerting.deliver.deliveries import alert, channel, desk_with
+from tests.unit.alerting.deliver.deliveries import alert, channel, engine_with
 from tests.unit.alerting.rules.rules import GOOD, rule
 from tests.unit.alerting.rules.test_resolution import RESOLUTION
 from tests.unit.ingest.messages import ARRIVED, RULES
@@ -232,9 +232,9 @@ def test_a_control_is_as_its_schema_says(control: AlertControl) -> None:
 
 @pytest.mark.parametrize("number", range(8))
 def test_a_record_of_deliveries_is_as_its_schema_says(number: int) -> None:
-    desk = desk_with()
+    engine = engine_with()
     gone = GoneAddress(channel="floor", url="https://x.example/", at=1)
-    kept = [*desk.process_alert(alert()), *CONTROLS[:4], gone, desk.memory.time][number]
+    kept = [*engine.process_alert(alert()), *CONTROLS[:4], gone, engine.memory.time][number]
 
     record = as_record("alert-deliveries", record_key(kept), encode_record(kept) or b"", {})
 

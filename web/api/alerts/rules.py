@@ -1,4 +1,4 @@
-"""The routes for the list of rules, the versions of one, and whether it can be judged."""
+"""The routes for the list of rules, the versions of one, and whether it can be evaluated."""
 
 from typing import Annotated, Any
 

@@ -80,16 +80,16 @@ class SimulationAnswer(Shape):
 
 
 def simulation_answer(
-    wish: SimulationRequest, page: SimulatedPage, following: str | None
+    request: SimulationRequest, page: SimulatedPage, following: str | None
 ) -> SimulationAnswer:
     """A simulation's page in the shape of the answer; `following`: address of the next page."""
     # On incomplete days an episode may be missing, even if the others are sure.
     incomplete = [_incomplete_day(day) for store in page.stores for day in store.incomplete_days]
     unsure = [result.store_id for result in page.stores if not result.is_certain]
     return SimulationAnswer(
-        rule_id=wish.rule_id,
-        from_=from_millis(wish.span.start),
-        to=from_millis(wish.span.end),
+        rule_id=request.rule_id,
+        from_=from_millis(request.span.start),
+        to=from_millis(request.span.end),
         stores=[result.store_id for result in page.stores],
         episodes=_episodes(page),
         complete=not (incomplete or unsure),

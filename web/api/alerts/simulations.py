@@ -108,13 +108,13 @@ def add_simulation_route(app: FastAPI, service: SimulationService, stores: Known
             draft = await ANSWERS.run(_draft, rule_id, body.rule)
             named = await check_stores(stores, body.store)
             only = None if named is None else frozenset(named)
-            wish = SimulationRequest(rule_id, span, only, draft)
-            page = await service.simulate_page(wish, after)
+            simulation = SimulationRequest(rule_id, span, only, draft)
+            page = await service.simulate_page(simulation, after)
             # The next page is asked for by the same body, so the cursor is its only parameter.
             following = None
             if page.after:
                 following = address(request.url.path, [], EntryCursor(page.after))
-            return simulation_answer(wish, page, following)
+            return simulation_answer(simulation, page, following)
 
         answer = await _run_until_disconnect(request, answer_page())
         if answer is None:

@@ -66,12 +66,12 @@ class AlertStreams:
     open_streams: int = 0
 
     async def blocks(
-        self, heard: AsyncIterator[FeedEvent], query: StreamQuery
+        self, events: AsyncIterator[FeedEvent], query: StreamQuery
     ) -> AsyncIterator[bytes]:
         """The stream's events as blocks to send; it ends if the open alerts cannot be read."""
         try:
             yield blocks.RETRY_BLOCK
-            async for event in heard:
+            async for event in events:
                 if event.lost_position is not None:
                     yield blocks.gap_block(event.lost_position, event.position)
                     yield blocks.snapshot_block(event.position, await self._read_open(query))

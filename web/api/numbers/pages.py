@@ -83,7 +83,7 @@ class MetricQuery(PageQuery):
 
 
 class PageEnd(NamedTuple):
-    """The end of a page: its last store, and the end of that store's last stretch, UTC."""
+    """The end of a page: its last store, and the end of that store's last slot, UTC."""
 
     store: str
     instant: datetime
@@ -115,7 +115,7 @@ class Pages:
             as_of_instant(question),
         )
         place = cursor.decode(query.after, cursor.MetricCursor)
-        whole = await self._cut_stretches(question, named)
+        whole = await self._cut_slots(question, named)
         if metric.is_level:
             whole = await ANSWERS.run(with_resets, whole, question.grain, self.registry)
         if metric.stock is not None:
@@ -126,9 +126,9 @@ class Pages:
         found_values = await self.query_engine.values(metric, whole, by, query.limit + 1)
         values = drop_excess_values(whole, by, found_values, query.limit)
         whole = with_rows_per_slot(whole, by, values, query.limit)
-        # Cut before any row is read, so that a page only reads the windows of its own stretches.
+        # Cut before any row is read, so that a page only reads the windows of its own slots.
         page, end = cut_page(whole, place, query.limit)
-        seen = place.generations if place else None
+        known_generations = place.generations if place else None
         # An answer of a single page does not need the generations of other days.
         pages = (
             (
@@ -139,7 +139,7 @@ class Pages:
             else None
         )
         answer, generations = await self.query_engine.answer(
-            Query(metric, page, by, as_of, values, pages, seen, query.limit)
+            Query(metric, page, by, as_of, values, pages, known_generations, query.limit)
         )
         # Decided by the query: `all` is answered as a series even if there is only one store today.
         is_single = named is not None and len(named) == 1
@@ -157,10 +157,10 @@ class Pages:
             "next": _next(request, end, generations),
         }
 
-    async def _cut_stretches(
+    async def _cut_slots(
         self, question: MetricQuestion, named: list[str] | None
     ) -> list[StoreSlots]:
-        """Every stretch of the query, cut in a thread.
+        """Every slot of the query, cut in a thread.
 
         Computing a time zone's calendar over many years takes time.
         """
@@ -178,47 +178,47 @@ class Pages:
 
 
 def cut_page(
-    asked: Sequence[StoreSlots], place: MetricCursor | None, limit: int
+    stores: Sequence[StoreSlots], place: MetricCursor | None, limit: int
 ) -> tuple[list[StoreSlots], PageEnd | None]:
-    """The stretches after the place, of all stores in order, that make at most `limit` rows.
+    """The slots after the place, of all stores in order, that make at most `limit` rows.
 
-    There is at least one stretch, and there are fewer if stretches are long. The second value is
-    the end of the page, None if no stretch is left. Raises BadQuery when there is no such place.
+    There is at least one slot, and there are fewer if slots are long. The second value is
+    the end of the page, None if no slot is left. Raises BadQuery when there is no such place.
     """
     page: list[StoreSlots] = []
     room, windows = limit, MAX_WINDOWS
-    number, first = _find_start(asked, place)
-    for store in asked[number:]:
-        # The page takes at least one stretch, no matter how many rows it has; with an empty page
+    number, first = _find_start(stores, place)
+    for store in stores[number:]:
+        # The page takes at least one slot, no matter how many rows it has; with an empty page
         # a client would make no progress.
-        taken = store.slots[first : first + max(room // store.rows_per_slot, 0 if page else 1)]
+        slots = store.slots[first : first + max(room // store.rows_per_slot, 0 if page else 1)]
         # For a level, each page also reads the windows since the reset, which none of its rows has.
         windows -= (store.slots[first].start - store.read_from(first)) // WINDOW
-        taken = taken[: _count_affordable(taken, windows, is_first=not page)]
-        if taken:
-            page.append(replace(store, slots=taken))
-        if first + len(taken) < len(store.slots):
+        slots = slots[: _count_affordable(slots, windows, is_first=not page)]
+        if slots:
+            page.append(replace(store, slots=slots))
+        if first + len(slots) < len(store.slots):
             last = page[-1]
             return page, PageEnd(last.store_id, last.slots[-1].end)
-        room -= len(taken) * store.rows_per_slot
-        windows -= sum((end - start) // WINDOW for start, end in taken)
+        room -= len(slots) * store.rows_per_slot
+        windows -= sum((end - start) // WINDOW for start, end in slots)
         first = 0
     if not page:
         raise wrong_cursor_error()
     return page, None
 
 
-def _find_start(asked: Sequence[StoreSlots], place: MetricCursor | None) -> tuple[int, int]:
-    """The numbers of the store and of its stretch at which the page begins.
+def _find_start(stores: Sequence[StoreSlots], place: MetricCursor | None) -> tuple[int, int]:
+    """The numbers of the store and of its slot at which the page begins.
 
-    The place is that of the last stretch before the page, so a store that has appeared since then
+    The place is that of the last slot before the page, so a store that has appeared since then
     and sorts after it is still answered.
     """
     if place is None:
         return 0, 0
     # Found by name and instant instead of a count of rows: with a count, a store that appeared
     # between two pages made rows of other stores appear twice (seen).
-    for number, store in enumerate(asked):
+    for number, store in enumerate(stores):
         if store.store_id == place.store:
             before = bisect_left(store.slots, place.instant, key=lambda slot: slot.end)
             if before < len(store.slots) and store.slots[before].end == place.instant:

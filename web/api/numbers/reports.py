@@ -270,8 +270,8 @@ def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
         for name, value in (("by", query.by), ("top", query.top)):
             if value is not None:
                 raise BadQuery(name, f"{name}: {shape.id} is no report by item; leave it out")
-    usual = ItemQuestion()
-    return ItemQuestion(query.by or usual.by, query.top or usual.top)
+    defaults = ItemQuestion()
+    return ItemQuestion(query.by or defaults.by, query.top or defaults.top)
 
 
 def _refuse_long(span: TimeRange) -> None:

@@ -151,17 +151,17 @@ async def _sensors(store_slots: StoreSlots, pages: Pages) -> list[JsonFields]:
 def _sensor(name: SensorName, served_cells: Sequence[cells.Cell], zone: ZoneInfo) -> JsonFields:
     whole, rows = SensorSeconds(), []
     for cell in served_cells:
-        seen = cell.sensor_coverage.sensors.get(name, SensorSeconds())
-        whole = whole.plus(seen)
+        seconds = cell.sensor_coverage.sensors.get(name, SensorSeconds())
+        whole = whole.plus(seconds)
         # Each boundary is in the same time zone as the answer's own.
         start, end = (format_instant(instant, zone) for instant in cell.slot)
-        rows.append({"start": start, "end": end, **_coverage_fields(seen)})
+        rows.append({"start": start, "end": end, **_coverage_fields(seconds)})
     return {"family": name.family, "sensor": name.sensor, **_coverage_fields(whole), "rows": rows}
 
 
-def _coverage_fields(seen: SensorSeconds) -> JsonFields:
+def _coverage_fields(seconds: SensorSeconds) -> JsonFields:
     return {
-        "expected_seconds": seen.expected,
-        "observed_seconds": seen.observed,
-        "coverage": seen.share,
+        "expected_seconds": seconds.expected,
+        "observed_seconds": seconds.observed,
+        "coverage": seconds.share,
     }

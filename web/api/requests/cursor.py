@@ -17,7 +17,7 @@ from web.api.requests.shared import PageQuery
 class MetricCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The end of the previous pages of a metric's answer, and their generation by family.
 
-    The pages held everything up to `until`, the end of a stretch (seconds since 1970), of `store`.
+    The pages held everything up to `until`, the end of a slot (seconds since 1970), of `store`.
     """
 
     store: Annotated[str, msgspec.Meta(max_length=64)]
@@ -27,7 +27,7 @@ class MetricCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def instant(self) -> datetime:
-        """The end of the last stretch, UTC."""
+        """The end of the last slot, UTC."""
         return datetime.fromtimestamp(self.until, UTC)
 
 

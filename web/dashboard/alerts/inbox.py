@@ -176,17 +176,17 @@ class LiveInbox:
         self.is_live = True
         # This includes alerts sent between the first read of the tables and this stream position.
         await self.refresh()
-        async for heard in listen(feed, place, self._matches_store, _POLL_SECONDS):
+        async for event in listen(feed, place, self._matches_store, _POLL_SECONDS):
             if client.is_deleted:
                 return
-            if heard.lost_position is not None:
+            if event.lost_position is not None:
                 await self.refresh()
-            if heard.message is not None:
-                self.inbox.add_message(decode_alert(heard.message))
+            if event.message is not None:
+                self.inbox.add_message(decode_alert(event.message))
                 self._has_news = True
             # The rest of a burst is drawn when the position that follows it arrives.
             is_burst = time.monotonic() - self._last_drawn_at < _DRAW_SECONDS
-            if self._has_news and (heard.message is None or not is_burst):
+            if self._has_news and (event.message is None or not is_burst):
                 self._draw(self.inbox.rows)
 
     async def _load_alerts(self) -> list[ListedAlert]:

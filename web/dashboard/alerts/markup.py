@@ -100,7 +100,7 @@ def life_facts(life: AlertLife, choice: StoreChoice | None) -> Markup:
 
 
 def life_table(messages: Iterable[Alert], choice: StoreChoice | None) -> Markup:
-    """A table of the alert's messages, each with the data that it was judged by."""
+    """A table of the alert's messages, each with the data that it was evaluated by."""
     zone, currency = _clock(choice)
     rows = (line for message in messages for line in _message(message, zone, currency))
     return table(("State", "Number", *_EVIDENCE_COLUMNS, "Tick"), rows, "t-life")

@@ -28,7 +28,7 @@ from web.dashboard.shared.labels import UnitStyle
 class RuleFigure(NamedTuple):
     """A rule in one store over some days.
 
-    `simulated`: the result as if the rule had always been in force; None if it is not judged, or
+    `simulated`: the result as if the rule had always been in force; None if it is not evaluated, or
     is not about the store. `published`: the current states of its alerts in these days, including
     retracted ones.
     """
@@ -48,7 +48,7 @@ class RuleFigureSource:
     health_service: RuleHealthService
 
     async def health(self, rule_id: str, store: Store) -> StoreHealth | None:
-        """Whether the rule can be judged in the store; None if it is not in force or not about it.
+        """Whether the rule can be evaluated in the store; None if not in force or not about it.
 
         Raises UnknownName, ViewsUnreachable.
         """
@@ -72,20 +72,20 @@ class RuleFigureSource:
         span = WindowSpan(to_millis(start), to_millis(end))
         # Only one store is simulated, because all stores of a rule would take minutes.
         stores = frozenset([store.store_id])
-        wish = SimulationRequest(rule_id, span, stores, draft, with_values=True)
+        request = SimulationRequest(rule_id, span, stores, draft, with_values=True)
         try:
-            page = await self.simulate_page(wish)
+            page = await self.simulate_page(request)
         except BadQuery:
-            # A rule of a kind that is not judged yet still has its versions shown.
+            # A rule of a kind that is not evaluated yet still has its versions shown.
             return RuleFigure(span, None, ())
         now = datetime.now(UTC)
         published = await self.alert_queries.read_windows(
             store.store_id, TimeRange(start, end), now, days_late=None
         )
-        own = [alert for alert in published if alert.rule_id == rule_id]
-        own.sort(key=lambda alert: (alert.window.start, alert.edge, alert.occurrence))
+        rule_alerts = [alert for alert in published if alert.rule_id == rule_id]
+        rule_alerts.sort(key=lambda alert: (alert.window.start, alert.edge, alert.occurrence))
         simulated = page.stores[0] if page.stores else None
-        return RuleFigure(span, simulated, tuple(own))
+        return RuleFigure(span, simulated, tuple(rule_alerts))
 
 
 # One number for each window on the axis; None where there is no number.
@@ -137,10 +137,10 @@ def describe_rule(drawn: RuleFigure) -> str:
     """The chart in words, for screen readers."""
     simulated = drawn.simulated
     assert simulated is not None
-    judged_values = (
+    window_values = (
         value for subject_values in simulated.values.values() for value in subject_values
     )
-    known_windows = {value.window for value in judged_values if value.value is not None}
+    known_windows = {value.window for value in window_values if value.value is not None}
     raises = [alert for alert in drawn.published if alert.edge == "raise"]
     standing = sum(alert.state != "retracted" for alert in raises)
     looked_at = simulated.articles

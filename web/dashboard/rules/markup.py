@@ -55,7 +55,7 @@ def rule_table(rules: Iterable[RuleVersion]) -> Markup:
 
 
 def health_text(health: StoreHealth | None, zone: ZoneInfo) -> Markup:
-    """Whether a rule can be judged in a store, and if not, since when in the given time zone."""
+    """Whether a rule can be evaluated in a store, and if not, since when in the given time zone."""
     if health is None:
         return note("It is not in force here.", data_judged="none")
     if health.reason is None:

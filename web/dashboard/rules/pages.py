@@ -69,11 +69,11 @@ async def show_rule(source: RuleFigureSource, rule_id: str, selection: PageSelec
         return
     show_frame(frame)
     with ui.element("main").classes("t-body"):
-        # The text is that of the newest version; each window is judged by the version of its time.
+        # The text is that of the newest version; a window is evaluated by the version of its time.
         draw = partial(show_rule_figure, rule=versions[-1].rule, chosen=chosen)
         load = partial(source.load_figure, rule_id, chosen.store, period)
         await keep_current(load, draw, REFRESH_SECONDS)
-        # A rule that cannot be judged would look like a rule without any episodes.
+        # A rule that cannot be evaluated would look like a rule without any episodes.
         ask = partial(_load_health_text, source, rule_id, chosen)
         await keep_current(ask, partial(_show_health, rule_id), REFRESH_SECONDS)
         edit = rule_edit_address(rule_id, period, chosen.store.store_id)

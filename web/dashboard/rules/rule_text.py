@@ -130,11 +130,11 @@ def plan_text(plan: RulePlan, now_millis: int) -> Markup:
         # The brokers' clock decides, and it may differ from ours, hence "at the earliest".
         since = instant_text(from_millis(effective_from(now_millis)), _UTC)
         words += f"; written now it is in force from {since} UTC at the earliest"
-    said = note(f"{words}.", data_change=plan.change)
+    summary = note(f"{words}.", data_change=plan.change)
     # All fields of a new rule are new, so they are not listed as changes.
     if plan.change == "new" or not plan.fields:
-        return said
-    return said + scroll(table(_COLUMNS, map(_change_row, plan.fields)), aria_label="Changes")
+        return summary
+    return summary + scroll(table(_COLUMNS, map(_change_row, plan.fields)), aria_label="Changes")
 
 
 def in_force_text(version: RuleVersion) -> Markup:

@@ -76,10 +76,10 @@ def value_text(alert: Alert, currency: str) -> str:
 
     `currency` is used for metrics of money.
     """
-    usual = alert.baseline.value if alert.baseline else None
+    baseline = alert.baseline.value if alert.baseline else None
     compared = [
         f"{word} {number_text(alert.metric, number, currency)}"
-        for word, number in (("limit", alert.threshold), ("usual", usual))
+        for word, number in (("limit", alert.threshold), ("usual", baseline))
         if number is not None
     ]
     if alert.value is None:

@@ -150,13 +150,13 @@ def select_comparable(now: PeriodCells, before: PeriodCells, clock: DayClock) ->
     )
 
 
-def _complete_places(stretch: PeriodCells, clock: DayClock) -> dict[PeriodPlace, cells.Cell]:
+def _complete_places(period_cells: PeriodCells, clock: DayClock) -> dict[PeriodPlace, cells.Cell]:
     # The fold distinguishes the two equal hours of a night in which clocks go back.
     cells_by_place = {}
-    for cell in filter(_is_complete, stretch.cells):
+    for cell in filter(_is_complete, period_cells.cells):
         local = cell.slot.start.astimezone(clock.zone)
         day = clock.day(cell.slot.start)
-        place = (day - stretch.days[0]).days
+        place = (day - period_cells.days[0]).days
         cells_by_place[place, local.time(), local.fold] = cell
     return cells_by_place
 
@@ -167,8 +167,8 @@ def _is_complete(cell: cells.Cell) -> bool:
 
 def main_currency(found: Sequence[cells.Cell], default: str) -> str:
     """The store's own currency if it occurs or none does, else the first in alphabetical order."""
-    seen = _currencies(found)
-    return default if default in seen or not seen else min(seen)
+    currencies = _currencies(found)
+    return default if default in currencies or not currencies else min(currencies)
 
 
 def _currencies(found: Sequence[cells.Cell]) -> set[str]:
@@ -198,10 +198,10 @@ def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Metric
     )
 
 
-def _days(stretch: PeriodCells, clock: DayClock, currency: str) -> tuple[Day, ...]:
+def _days(period_cells: PeriodCells, clock: DayClock, currency: str) -> tuple[Day, ...]:
     revenue = catalogue.metric("revenue")
     by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for cell in stretch.cells:
+    for cell in period_cells.cells:
         if not cell.is_missing:
             # Sums are kept by layer, so that a reader sees which part of a day may still change.
             source = cells.common_source(cell.sources)
@@ -215,7 +215,7 @@ def _days(stretch: PeriodCells, clock: DayClock, currency: str) -> tuple[Day, ..
             by_day[day].get("batch"),
             by_day[day].get("speed"),
         )
-        for day in stretch.days
+        for day in period_cells.days
     )
 
 
@@ -251,13 +251,13 @@ def _mean(
     return round(sums[key] / len(hours[key]), 2) if key in hours else None
 
 
-def _coverage(stretch: PeriodCells) -> CoverageCounts:
-    missing = sum(cell.is_missing for cell in stretch.cells)
-    complete = sum(_is_complete(cell) for cell in stretch.cells)
+def _coverage(period_cells: PeriodCells) -> CoverageCounts:
+    missing = sum(cell.is_missing for cell in period_cells.cells)
+    complete = sum(_is_complete(cell) for cell in period_cells.cells)
     # Only the leading complete cells count: a complete cell after one that may still change does
     # not extend the settled span.
-    settled = list(takewhile(_is_complete, stretch.cells))
+    settled = list(takewhile(_is_complete, period_cells.cells))
     until = settled[-1].slot.end if settled else None
     return CoverageCounts(
-        complete, len(stretch.cells) - missing - complete, missing, stretch.through, until
+        complete, len(period_cells.cells) - missing - complete, missing, period_cells.through, until
     )

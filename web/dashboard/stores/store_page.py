@@ -157,8 +157,10 @@ def _show_reports(
                 # A report only marks alerts on its own metric; otherwise ten charts would repeat
                 # all marks.
                 metric = loader.reports()[report_id].metric
-                own = [alert for alert in alerts if alert.metric == metric]
-                _show_report(report_id, report, (own, place_of_day(period, chosen), chosen), period)
+                metric_alerts = [alert for alert in alerts if alert.metric == metric]
+                _show_report(
+                    report_id, report, (metric_alerts, place_of_day(period, chosen), chosen), period
+                )
 
 
 def _show_report(

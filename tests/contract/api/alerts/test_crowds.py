@@ -26,7 +26,7 @@ from tests.support.clients.measured_requests import (
     send,
 )
 from tests.support.evaluation.evaluating import BUSY, ListedRules, in_force
-from tests.support.evaluation.simulating import desk_over
+from tests.support.evaluation.simulating import simulations_over
 from tests.support.serving.serving_example import NEW, SETTLED, example
 from tests.support.serving.serving_world import MemoryViews
 from tests.support.stack.nominal_processor import slowness
@@ -100,7 +100,7 @@ async def settled(
 
 def test_a_metric_does_not_wait_for_askers_of_rules_while_their_topic_is_stuck() -> None:
     views, rules = MemoryViews(example()), StuckRules()
-    app = create_app(Settings(), views, MemoryFeed(), desk_over(views, rules))
+    app = create_app(Settings(), views, MemoryFeed(), simulations_over(views, rules))
 
     async def asked() -> tuple[RawAnswer, list[RawAnswer]]:
         askers = crowd(app, RawRequest("GET", "/v1/rules"), 50)
@@ -123,7 +123,7 @@ def test_a_metric_does_not_wait_for_askers_of_rules_while_their_topic_is_stuck()
 def test_of_1500_streams_at_once_256_are_open() -> None:
     feed = GatedFeed()
     views = MemoryViews(example())
-    app = create_app(Settings(), views, feed, desk_over(views, RULES))
+    app = create_app(Settings(), views, feed, simulations_over(views, RULES))
 
     async def opened() -> tuple[list[RawAnswer], float, RawAnswer]:
         hung_up = asyncio.Event()
@@ -152,7 +152,7 @@ def test_streams_that_cannot_begin_leave_no_place_taken() -> None:
     feed = MemoryFeed()
     feed.is_away = True
     views = MemoryViews(example())
-    app = create_app(Settings(), views, feed, desk_over(views, RULES))
+    app = create_app(Settings(), views, feed, simulations_over(views, RULES))
 
     async def asked() -> tuple[list[RawAnswer], RawAnswer]:
         away = await asyncio.gather(*crowd(app, STREAM, 2 * MAX_STREAMS))
@@ -168,7 +168,7 @@ def test_streams_that_cannot_begin_leave_no_place_taken() -> None:
 
 def test_of_1000_simulations_that_hang_up_none_is_left_for_the_next() -> None:
     views = GatedViews()
-    app = create_app(Settings(), views, MemoryFeed(), desk_over(views, RULES))
+    app = create_app(Settings(), views, MemoryFeed(), simulations_over(views, RULES))
 
     async def asked() -> tuple[list[RawAnswer], list[RawAnswer], RawAnswer]:
         hung_up = asyncio.Event()
@@ -199,7 +199,7 @@ def test_of_1000_simulations_that_hang_up_none_is_left_for_the_next() -> None:
 @pytest.mark.parametrize("status", [404, 422])
 def test_a_simulation_that_is_refused_leaves_no_turn_taken(status: int) -> None:
     views = MemoryViews(example())
-    app = create_app(Settings(), views, MemoryFeed(), desk_over(views, RULES))
+    app = create_app(Settings(), views, MemoryFeed(), simulations_over(views, RULES))
     wrong = {
         404: RawRequest("POST", "/v1/rules/nobody/simulate", SIMULATION.body),
         422: RawRequest("POST", SIMULATION.target, b"{}"),

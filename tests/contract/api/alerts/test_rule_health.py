@@ -1,4 +1,4 @@
-"""Whether a rule can be judged, over HTTP: each reason, since when, and what counts as judged."""
+"""Whether a rule can be evaluated, over HTTP: each reason, since when, and what counts as such."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from tally.families.family import Family
 from tally.time.instants import to_millis
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, ListedRules, in_force
-from tests.support.evaluation.simulating import AwayRules, desk_over
+from tests.support.evaluation.simulating import AwayRules, simulations_over
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import PARTITIONS, MemoryViews, World, at, flip, sale
 from tests.support.twin.silent_sensors import OF_SPEED, STORES, silent_world
@@ -53,11 +53,11 @@ def instant(text: str) -> str:
 
 @dataclass
 class Brokers:
-    """What the brokers say: ticks at an instant, of what was read through, and what was judged."""
+    """What the brokers say: ticks at an instant, how far was read, and what was evaluated."""
 
     now: str = NOW
     through: str | None = None
-    judged: str | None = None
+    evaluated: str | None = None
     epochs: dict[str, SpeedEpoch] = field(default_factory=dict)
 
     def facts(self) -> AlertFacts:
@@ -67,9 +67,9 @@ class Brokers:
             through=dict.fromkeys(FAMILIES, reached),
             epoch={name: SpeedEpoch(of.epoch) for name, of in FAMILIES.items()} | self.epochs,
         )
-        judged = to_millis(at(self.judged or self.now))
+        evaluated = to_millis(at(self.evaluated or self.now))
         numbers = range(PARTITIONS)
-        return AlertFacts(dict.fromkeys(numbers, tick), dict.fromkeys(numbers, judged))
+        return AlertFacts(dict.fromkeys(numbers, tick), dict.fromkeys(numbers, evaluated))
 
 
 @pytest.fixture
@@ -98,9 +98,9 @@ def looking(
 ) -> Iterator[Ask]:
     """A function that asks an API over these rules and brokers."""
     settings, brokers = settings or Settings(), brokers or Brokers()
-    desk = desk_over(views, ListedRules(*versions), settings=settings, now=brokers.now)
+    simulations = simulations_over(views, ListedRules(*versions), settings, brokers.now)
     links = AlertBrokers(fact_source=brokers)
-    with asking(create_app(settings, views, MemoryFeed(), desk, links)) as ask:
+    with asking(create_app(settings, views, MemoryFeed(), simulations, links)) as ask:
         yield ask
 
 
@@ -119,27 +119,27 @@ def reason(name: str, since: str | None, earlier: bool = False) -> dict[str, Any
     return {"reason": name, "since": told, "earlier": earlier}
 
 
-JUDGED = {"reason": None, "since": None, "earlier": False}
+EVALUATED = {"reason": None, "since": None, "earlier": False}
 
 
-def test_a_store_that_sends_is_judged(views: MemoryViews) -> None:
-    assert health(views, BUSY, "406") == JUDGED
+def test_a_store_that_sends_is_evaluated(views: MemoryViews) -> None:
+    assert health(views, BUSY, "406") == EVALUATED
 
 
-def test_a_store_that_sends_nothing_is_not_judged_since_its_last_quarter_hour(
+def test_a_store_that_sends_nothing_is_not_evaluated_since_its_last_quarter_hour(
     views: MemoryViews,
 ) -> None:
     assert health(views, BUSY) == reason("no_data", f"{DAY}T10:00")
 
 
-def test_what_a_generation_covers_is_a_true_zero_and_judged(views: MemoryViews) -> None:
+def test_what_a_generation_covers_is_a_true_zero_and_evaluated(views: MemoryViews) -> None:
     views.world.pointers.append((SALES, flip(DAY, 1, NOW, 0, covered_until=NOW)))
 
-    assert health(views, BUSY) == JUDGED
+    assert health(views, BUSY) == EVALUATED
 
 
-def test_a_silence_rule_judges_a_store_that_sends_nothing(views: MemoryViews) -> None:
-    assert health(views, SILENT) == JUDGED
+def test_a_silence_rule_evaluates_a_store_that_sends_nothing(views: MemoryViews) -> None:
+    assert health(views, SILENT) == EVALUATED
 
 
 def test_quarter_hours_that_the_rule_leaves_out_are_not_asked(
@@ -151,13 +151,13 @@ def test_quarter_hours_that_the_rule_leaves_out_are_not_asked(
     rule = replace(BUSY, within="opening_hours")
 
     # The last quarter hour in which it was open had something.
-    assert health(views, rule, settings=settings) == JUDGED
+    assert health(views, rule, settings=settings) == EVALUATED
 
 
-def test_a_value_below_the_minimum_counts_as_judged(views: MemoryViews) -> None:
+def test_a_value_below_the_minimum_counts_as_evaluated(views: MemoryViews) -> None:
     rule = replace(BUSY, minimum={"transactions": 1_000})
 
-    assert health(views, rule, "406") == JUDGED
+    assert health(views, rule, "406") == EVALUATED
 
 
 def test_a_store_that_never_sent_one_of_the_families_is_named(views: MemoryViews) -> None:
@@ -170,21 +170,21 @@ def test_a_pipeline_that_is_behind_is_told_with_its_last_closed_window(views: Me
     assert health(views, BUSY, brokers=brokers) == reason("behind", f"{DAY}T12:00")
 
 
-def test_an_evaluator_that_judges_nothing_is_told_with_its_last_tick(views: MemoryViews) -> None:
-    brokers = Brokers(judged=f"{DAY}T19:30")
+def test_an_evaluator_that_evaluates_nothing_is_told_with_its_last_tick(views: MemoryViews) -> None:
+    brokers = Brokers(evaluated=f"{DAY}T19:30")
 
     assert health(views, BUSY, "406", brokers=brokers) == reason("not_evaluated", f"{DAY}T19:30")
 
 
-def test_without_a_word_of_the_brokers_nothing_is_known_to_be_judged(views: MemoryViews) -> None:
-    desk = desk_over(views, listed(BUSY))
-    with asking(create_app(Settings(), views, MemoryFeed(), desk)) as ask:
+def test_without_a_word_of_the_brokers_nothing_is_known_to_be_evaluated(views: MemoryViews) -> None:
+    simulations = simulations_over(views, listed(BUSY))
+    with asking(create_app(Settings(), views, MemoryFeed(), simulations)) as ask:
         [found] = ask("/v1/rules/busy/health", store="406").json()["stores"]
 
     assert (found["reason"], found["since"]) == ("not_evaluated", None)
 
 
-def test_rows_of_another_definition_are_not_judged_since_the_rule_is_in_force(
+def test_rows_of_another_definition_are_not_evaluated_since_the_rule_is_in_force(
     views: MemoryViews,
 ) -> None:
     floor = to_millis(at(f"{DAY}T23:00"))
@@ -289,7 +289,7 @@ def test_a_question_that_does_not_fit_is_refused(
 
 def test_without_rules_or_tables_there_is_no_answer(views: MemoryViews) -> None:
     links = AlertBrokers(fact_source=Brokers())
-    away = desk_over(views, AwayRules())
+    away = simulations_over(views, AwayRules())
     with asking(create_app(Settings(), views, MemoryFeed(), away, links)) as ask:
         found = [ask("/v1/rules/busy/health")]
     with looking(views, in_force(BUSY, SINCE)) as ask:

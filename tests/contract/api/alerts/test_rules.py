@@ -15,7 +15,7 @@ from serving.storage.rows import Activity
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.evaluation.evaluating import BUSY, SILENT, ListedRules, in_force
-from tests.support.evaluation.simulating import AwayRules, desk_over
+from tests.support.evaluation.simulating import AwayRules, simulations_over
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_example import SETTLED
 from tests.support.serving.serving_world import MemoryViews, flip, sale
@@ -45,8 +45,8 @@ def views(views: MemoryViews) -> MemoryViews:
 
 @pytest.fixture
 def ask(views: MemoryViews) -> Iterator[Ask]:
-    desk = desk_over(views, RULES)
-    with asking(create_app(Settings(), views, MemoryFeed(), desk)) as function:
+    simulations = simulations_over(views, RULES)
+    with asking(create_app(Settings(), views, MemoryFeed(), simulations)) as function:
         yield function
 
 
@@ -98,7 +98,7 @@ def test_simulation_tells_episodes_and_what_of_the_days_is_not_complete(ask: Ask
     assert found["articles"] == 0
 
 
-def test_draft_of_the_body_is_judged_in_the_place_of_the_rule(ask: Ask) -> None:
+def test_draft_of_the_body_is_evaluated_in_the_place_of_the_rule(ask: Ask) -> None:
     found = simulated(ask, rule=rule_to_fields(DRAFT), store=["367,406"])
 
     assert [one["store_id"] for one in found["episodes"]] == ["367", "406"]
@@ -185,12 +185,12 @@ def test_a_place_of_another_list_is_refused(ask: Ask) -> None:
 
 
 def test_without_topics_or_tables_there_is_no_answer(views: MemoryViews) -> None:
-    away = desk_over(views, AwayRules())
+    away = simulations_over(views, AwayRules())
     with asking(create_app(Settings(), views, MemoryFeed(), away)) as ask:
         found = [ask("/v1/rules"), ask("/v1/rules/busy/versions")]
         found.append(ask("/v1/rules/busy/simulate", body=SPAN))
     views.is_down = True
-    with asking(create_app(Settings(), views, MemoryFeed(), desk_over(views, RULES))) as ask:
+    with asking(create_app(Settings(), views, MemoryFeed(), simulations_over(views, RULES))) as ask:
         found.append(ask("/v1/rules/busy/simulate", body=SPAN))
 
     assert [one.status_code for one in found] == [503] * 4

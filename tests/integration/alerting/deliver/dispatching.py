@@ -2,7 +2,7 @@
 
 `python -m tests.integration.alerting.deliver.dispatching PREFIX RULES [CRASH [WRONG]]`, settings
 from the environment; RULES: the topic of rules. Prints `ready` on stdout when it has its
-partitions. CRASH: `name:nth`, "" for none, by the moments of a transaction and of
+partitions. CRASH: `name:nth`, "" for none, by the failpoints of a transaction and of
 tests.controls.alerts.dispatchers; WRONG: a name of WRONG_PARTS there.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from alerting.deliver.__main__ import build_dispatcher, dispatch_job
 from runtime.processor.commit.failpoints import NAMES, Failpoints
 from tally.config.settings import Settings
-from tests.controls.alerts.dispatchers import OWN_MOMENTS, watched_parts
+from tests.controls.alerts.dispatchers import OWN_FAILPOINTS, watched_parts
 from tests.controls.processes.crashing import Crash
 from tests.integration.ingest.processor.copier import run_job
 
@@ -21,12 +21,12 @@ def main(argv: Sequence[str]) -> int:
     """Exit code of dispatching."""
     prefix, rules, crash, wrong, *_ = (*argv, "", "")
     settings = Settings.load()
-    moments = Crash.of(crash, settings, (*NAMES, *OWN_MOMENTS)) if crash else Failpoints()
-    parts = watched_parts(settings, moments, wrong)
+    failpoints = Crash.of(crash, settings, (*NAMES, *OWN_FAILPOINTS)) if crash else Failpoints()
+    parts = watched_parts(settings, failpoints, wrong)
     step = build_dispatcher(settings, prefix, rules, parts)
     try:
         job = dispatch_job(step, prefix, settings.dispatcher_slot)
-        return run_job(job, moments=moments)
+        return run_job(job, moments=failpoints)
     finally:
         step.close()
 

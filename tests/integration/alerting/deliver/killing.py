@@ -18,7 +18,7 @@ from alerting.deliver.state.records import DeliveryDecision, DeliveryGuarantee, 
 from runtime.processor.commit import failpoints
 from tally.alerts.message import Alert
 from tally.config.settings import Settings
-from tests.controls.alerts.dispatchers import OWN_MOMENTS, RESTORING
+from tests.controls.alerts.dispatchers import OWN_FAILPOINTS, RESTORING
 from tests.integration.alerting.deliver.failing_receiver import KEY, FailingReceiver
 from tests.integration.alerting.deliver.town import Told, Town, episode, new_town
 from tests.integration.alerting.deliver.witness import AT_LEAST_ONCE, AT_MOST_ONCE, Witness
@@ -37,7 +37,7 @@ DISPATCHING = "tests.integration.alerting.deliver.dispatching"
 CHANNEL, PAGER = "floor-tablet", "pager"
 # The receiver's own: a call was taken, and nothing of its answer was sent.
 IN_CALL = "in_call"
-ALL_MOMENTS = (*failpoints.NAMES, *OWN_MOMENTS, IN_CALL)
+ALL_FAILPOINTS = (*failpoints.NAMES, *OWN_FAILPOINTS, IN_CALL)
 FAR = 10**15
 # Ends a test that hangs; a slow machine needs minutes for what takes seconds elsewhere.
 MAX_SECONDS = 600

@@ -30,7 +30,7 @@ from tally.errors import TallyError
 from tally.events.identity import partition_number
 from tests.support.alerts.alert_api import alert_api
 from tests.support.clients.producers import connected_producer
-from tests.unit.alerting.deliver.deliveries import NOON, alert, channel, desk_with, messages
+from tests.unit.alerting.deliver.deliveries import NOON, alert, channel, engine_with, messages
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def controls(settings: Settings) -> list[tuple[int, AlertControl]]:
 
 def keep(settings: Settings, channel_id: str, **changed: Any) -> WebhookMessage:
     """A message in the state of a dispatcher."""
-    [made] = messages(desk_with().process_alert(alert()))
+    [made] = messages(engine_with().process_alert(alert()))
     message = structs.replace(made, channel=channel_id, **changed)
     store(settings, message)
     return message
@@ -217,10 +217,10 @@ def test_what_was_decided_about_an_alert_is_shown_by_channel_with_what_came_of_i
     settings: Settings, kafka: str
 ) -> None:
     raised = alert(int(uuid4().hex[:8], 16))
-    desk = desk_with(channel("floor"), channel("night", least_severity="critical"))
+    engine = engine_with(channel("floor"), channel("night", least_severity="critical"))
     kept = [
-        *desk.process_alert(raised),
-        *desk.process_alert(structs.replace(raised, state="confirmed")),
+        *engine.process_alert(raised),
+        *engine.process_alert(structs.replace(raised, state="confirmed")),
     ]
     store(settings, *kept)
 

@@ -12,7 +12,7 @@ import pytest
 from tally.config.settings import Settings
 from tests.controls.alerts.dispatchers import RESTORING
 from tests.integration.alerting.deliver.failing_receiver import KILLED_IN_CALL, NOT_TAKEN, TAKEN
-from tests.integration.alerting.deliver.killing import ALL_MOMENTS, IN_CALL, ordeal
+from tests.integration.alerting.deliver.killing import ALL_FAILPOINTS, IN_CALL, ordeal
 from tests.integration.alerting.deliver.witness import AT_MOST_ONCE, Witness
 
 SEED = 13
@@ -65,7 +65,7 @@ def towns(
     kafka: str, settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Survived]]:
     """Each moment once."""
-    yield all_survived(settings, tmp_path_factory.mktemp("towns"), ALL_MOMENTS, TOWNS)
+    yield all_survived(settings, tmp_path_factory.mktemp("towns"), ALL_FAILPOINTS, TOWNS)
 
 
 def counted(towns: Sequence[Survived]) -> Counter[str]:
@@ -88,7 +88,7 @@ def test_whatever_dies_or_fails_a_receiver_is_told_what_is_promised(towns: list[
 def test_every_moment_and_every_fault_has_come(towns: list[Survived]) -> None:
     fired = counted(towns)
 
-    kills = [f"killed {moment}" for moment in ALL_MOMENTS]
+    kills = [f"killed {moment}" for moment in ALL_FAILPOINTS]
     wanted = (*kills, *FAULTS, KILLED_IN_CALL, "held until a silence ended")
     assert [name for name in wanted if not fired[name]] == []
     # Nothing that was told is missing because it was given up.

@@ -27,7 +27,7 @@ def test_what_does_not_arrive_waits_and_what_is_refused_is_given_up_for_all_to_s
 
     with (
         world_of(settings, lambda *call: status(code[0])(*call)) as world,
-        closing(AlertWatch(settings, look_seconds=0.1)) as watch,
+        closing(AlertWatch(settings, interval_seconds=0.1)) as watch,
         running(own_broker, tmp_path),
     ):
         world.tick()

@@ -1,4 +1,4 @@
-"""A shelf in the real tables: counted, sold from and filled in quarter hours that a rule judges."""
+"""A shelf in the real tables: counted, sold from and filled while a rule evaluates it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

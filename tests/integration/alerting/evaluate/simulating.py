@@ -31,8 +31,8 @@ def simulating(
     """Runs the verb, of all windows of the span (milliseconds since 1970, UTC)."""
     views = ViewReader(settings)
     # By the end of the span, which the clock may not have reached.
-    desk = replace(SimulationService.from_settings(settings, views), now=lambda: span[1])
-    with served(create_app(settings, views, desk=desk)) as address:
+    simulations = replace(SimulationService.from_settings(settings, views), now=lambda: span[1])
+    with served(create_app(settings, views, simulations=simulations)) as address:
         patch.setenv("TALLY_API", address)
         start, end = map(window_text, span)
         asked = ("--from", start, "--to", end, "--json")

@@ -69,7 +69,7 @@ ALL = WANTED - {("406", "clear", 5)} | {
 
 @pytest.fixture
 def night(broker: Site) -> Iterator[Quarters]:
-    """The quarter hours from the first on that the rules judge, and weeks before them."""
+    """The quarter hours from the first on that the rules evaluate, and weeks before them."""
     rules = FEW, UNLIKE
     versions = write_rules(broker.settings, [StoredRule(rule=one, version=1) for one in rules])
     first = max(one.effective_from for one in versions)
@@ -88,7 +88,7 @@ def past(night: Quarters, usual: tuple[int, int], generation: int = 1) -> None:
         for store in SPEED
         for number in range(night.count)
         for week in range(1, WEEKS + 1)
-        # The window that the clock shows then, and no window of the days that are judged.
+        # The window that the clock shows then, and no window of the days that are evaluated.
         if (start := from_millis(night.window(number)) - week * WEEK).date() < today
         for count in [usual[week % 2]]
     ]

@@ -47,7 +47,7 @@ SOME = [f"{name}:2" for name in failpoints.NAMES[-3:]]
 
 @pytest.fixture
 def night(broker: Site) -> Iterator[Quarters]:
-    """The quarter hours from the first on that the rules judge."""
+    """The quarter hours from the first on that the rules evaluate."""
     versions = write_rules(broker.settings, [StoredRule(rule=one, version=1) for one in RULES])
     first = max(one.effective_from for one in versions)
     with cassandra_session(broker.settings) as session:
@@ -179,13 +179,13 @@ def test_nobody_is_silent_while_the_pipeline_stands_still_and_then_one_store_is_
     ]
 
 
-def test_it_says_since_when_nothing_was_judged_and_how_long_its_state_took(
+def test_it_says_since_when_nothing_was_evaluated_and_how_long_its_state_took(
     begin: Start, night: Quarters
 ) -> None:
     heart = night.settings.home / "run" / "evaluator.heartbeat"
     heart.parent.mkdir(exist_ok=True)
     settings = night.settings.model_copy(update={"heartbeat_file": heart.with_stem("api")})
-    with closing(AlertWatch(settings, look_seconds=0.2)) as watch:
+    with closing(AlertWatch(settings, interval_seconds=0.2)) as watch:
         assert watch.facts() == AlertFacts()
         process = started(begin, night, 0, {"TALLY_HEARTBEAT_FILE": str(heart)})
         wait_until(lambda: gauge(watch, "tally_evaluator_blind_seconds") < 3)

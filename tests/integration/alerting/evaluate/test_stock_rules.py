@@ -1,4 +1,4 @@
-"""A rule of articles that run out, judged by the evaluator as a process over the real tables."""
+"""A rule of articles that run out, evaluated by the evaluator as a process over the real tables."""
 
 import json
 from collections import Counter
@@ -53,7 +53,7 @@ SETTLED = Counter(
 
 @pytest.fixture
 def shelves(broker: Site) -> Iterator[Shelves]:
-    """The quarter hours from the first on that the rule judges."""
+    """The quarter hours from the first on that the rule evaluates."""
     [version] = write_rules(broker.settings, [StoredRule(rule=SOLD_OUT, version=1)])
     with cassandra_session(broker.settings) as session:
         yield Shelves(broker.settings, session, version.effective_from)

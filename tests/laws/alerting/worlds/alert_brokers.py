@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from alerting.episodes.alert_diff import Transition
-from tests.laws.alerting.worlds.alert_judging import Judging, Memory
+from tests.laws.alerting.worlds.alert_evaluation import EvaluatedShop, Memory
 from tests.laws.alerting.worlds.alert_shop import STORES
 
 # What a transaction writes to, and where the marker of its end arrives by itself.
@@ -31,7 +31,7 @@ class WorldTransaction:
     awaited: set[str] = field(default_factory=set)
 
 
-class Brokers(Judging):
+class Brokers(EvaluatedShop):
     """What lasts when processes die."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tests.laws.alerting.worlds.alert_brokers import PLACES, Brokers, WorldTransaction
-from tests.laws.alerting.worlds.alert_judging import Memory
+from tests.laws.alerting.worlds.alert_evaluation import Memory
 from tests.laws.alerting.worlds.alert_shop import (
     DAY,
     DAYS,
@@ -149,7 +149,7 @@ class Evaluators(Brokers):
             self.when_unknown(process)
 
     def evaluate(self, process: Process, store: int, pick: int) -> None:
-        """Up to three inputs are taken and judged, and a transaction begins with what follows."""
+        """Up to three inputs are evaluated, and a transaction begins with what follows."""
         memory, is_timers_own = process.memory[store].copy(), self.is_timers_own(pick)
         end = memory.position if is_timers_own else memory.position + 1 + pick // 4 % 3
         batch = self.inputs[store][memory.position : end]
@@ -159,12 +159,12 @@ class Evaluators(Brokers):
                 memory.closed = max(memory.closed, one.at)
         memory.position += len(batch)
         self.learn_rules(memory, batch, pick)
-        # Read once: the rows are of these generations, and these are marked as judged.
+        # Read once: the rows are of these generations, and these are marked as evaluated.
         pointers = dict(self.pointers)
         named |= self.newly_published(memory, pointers)
-        sent = self.judge(store, memory, pointers, named) if named else []
+        sent = self.evaluate_store(store, memory, pointers, named) if named else []
         if named:
-            memory.judged = {day: one.token for day, one in pointers.items()}
+            memory.evaluated = {day: one.token for day, one in pointers.items()}
         if batch or is_timers_own:
             begun = WorldTransaction(process.identity, store, sent, memory, is_timers_own)
             self.begin(process, begun)
@@ -203,22 +203,22 @@ class Evaluators(Brokers):
         return False
 
     def learn_rules(self, memory: Memory, batch: Sequence[Hint | TickOfTime], _pick: int) -> None:
-        """Rules are read as far as a tick says, before anything is judged by its time."""
+        """Rules are read as far as a tick says, before anything is evaluated by its time."""
         edits = [one.edit for one in batch if isinstance(one, TickOfTime)]
         memory.edit = next((one for one in reversed(edits) if one is not None), memory.edit)
 
     def newly_published(self, memory: Memory, pointers: Mapping[int, Published]) -> set[int]:
-        """Days whose generation is not the one that was judged, but for those of which notices name
-        the windows."""
+        """Days whose generation is not the one that was evaluated, but for those of which notices
+        name the windows."""
         return {
             day
             for day, one in pointers.items()
-            if memory.judged.get(day) != one.token and not self.is_restated(memory, day, one)
+            if memory.evaluated.get(day) != one.token and not self.is_restated(memory, day, one)
         }
 
     def is_restated(self, memory: Memory, day: int, now: Published) -> bool:
-        """Whether the day was judged whole, and is so by rows of the same epoch."""
-        before = self.published.get((day, memory.judged.get(day, 0)))
+        """Whether the day was evaluated whole, and is so by rows of the same epoch."""
+        before = self.published.get((day, memory.evaluated.get(day, 0)))
         end = (day + 1) * DAY
         return (
             before is not None

@@ -38,11 +38,11 @@ class Row(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What the views say of a window; complete where a generation covers it and speed knows no
+    """What the views say of a window; covered where a generation covers it and speed knows no
     more."""
 
     row: Row
-    is_complete: bool
+    is_covered: bool
 
 
 @dataclass

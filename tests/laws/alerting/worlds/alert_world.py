@@ -11,8 +11,15 @@ from alerting.alert.published import PublishedAlert
 from alerting.episodes.alert_diff import Transition
 from alerting.rules.rule import Rule
 from tests.laws.alerting.worlds.alert_brokers import WorldTransaction
+from tests.laws.alerting.worlds.alert_evaluation import (
+    BUSY,
+    RULES,
+    SILENT,
+    chain_of,
+    number,
+    version,
+)
 from tests.laws.alerting.worlds.alert_evaluators import Evaluators
-from tests.laws.alerting.worlds.alert_judging import BUSY, RULES, SILENT, chain_of, number, version
 from tests.laws.alerting.worlds.alert_shop import (
     DAY,
     STORES,
@@ -119,7 +126,7 @@ class World(Evaluators):
         self._let_all_arrive()
         self.settle()
         self.tick(0)
-        # Read by the step, and published before its commit: it has judged the generation before.
+        # Read by the step, and published before its commit: it has evaluated the generation before.
         for process in self.processes:
             if process.phase == "running":
                 self.step(process.number + 3)

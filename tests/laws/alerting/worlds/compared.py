@@ -1,6 +1,6 @@
 """Comparison of the alerts that a rule calls for on some windows with the published alerts.
 
-Both belong to one chain. Windows that are not settled are not compared, because their published
+Both belong to one chain. Windows that are not covered are not compared, because their published
 alerts depend on the arrival times of records.
 """
 
@@ -25,8 +25,8 @@ DifferenceKind = Literal["not_told", "not_confirmed", "not_called_for"]
 class ComparisonSpan(Struct, frozen=True):
     """The requested windows of a chain, [start, end) in milliseconds since 1970 (UTC).
 
-    `episodes`: those of these windows and of the days around them. `settled`: starts of the windows
-    that are served complete, and before which all windows of the same day are served complete too.
+    `episodes`: those of these windows and of the days around them. `covered`: starts of the windows
+    that are covered, and before which all windows of the same day are covered too.
     `is_cut`: whether windows have begun after those days, in which an episode that is open here may
     have ended.
     """
@@ -34,7 +34,7 @@ class ComparisonSpan(Struct, frozen=True):
     start: int
     end: int
     episodes: tuple[Episode, ...]
-    settled: frozenset[int]
+    covered: frozenset[int]
     is_cut: bool = False
 
     @property
@@ -63,7 +63,7 @@ class AlertDifference(Struct, frozen=True, kw_only=True):
 class AlertComparison(Struct, frozen=True):
     """The number of compared raises and ends, each counted once, and their differences.
 
-    `left_out`: the number of published or wanted alerts in the span whose windows are not settled.
+    `left_out`: the number of published or wanted alerts in the span whose windows are not covered.
     """
 
     compared: int
@@ -150,12 +150,12 @@ def _compare_expected(
     span: ComparisonSpan, edge: Edge, episode: Episode, alert: PublishedAlert | None
 ) -> _SpanFinding:
     window = episode.raised if edge == "raise" or episode.ended is None else episode.ended
-    if window not in span.settled:
+    if window not in span.covered:
         return "left out"
     if alert is None:
         return AlertDifference(kind="not_told", edge=edge, window=window)
-    # A provisional alert must be confirmed only where its own window is settled too.
-    is_here = alert.window in span.settled
+    # A provisional alert must be confirmed only where its own window is covered too.
+    is_here = alert.window in span.covered
     if alert.state == "confirmed" and (is_here or _names_episode(alert, episode)):
         return "equal"
     if not is_here:
@@ -173,7 +173,7 @@ def _names_episode(alert: PublishedAlert, episode: Episode) -> bool:
 def _compare_unexpected(
     span: ComparisonSpan, alert: PublishedAlert, deciding_window: int
 ) -> _SpanFinding:
-    if deciding_window not in span.settled:
+    if deciding_window not in span.covered:
         return "left out"
     return AlertDifference(
         kind="not_called_for", edge=alert.edge, window=alert.window, alert_id=alert.alert_id

@@ -11,7 +11,7 @@ from alerting.episodes.affected_days import ChainDays, FoldedDays, refold
 from alerting.episodes.fold import WindowVerdict
 from alerting.episodes.fold_line import FoldTimeline
 from alerting.rules.rule import Rule
-from tests.laws.alerting.worlds.alert_judging import RULES, Memory, chain_of, instant, number
+from tests.laws.alerting.worlds.alert_evaluation import RULES, Memory, chain_of, instant, number
 from tests.laws.alerting.worlds.alert_shop import DAY, DAYS, STORES, UNPUBLISHED, WINDOWS, must
 from tests.laws.alerting.worlds.alert_world import World
 from tests.laws.alerting.worlds.compared import ComparisonSpan, compare_alerts
@@ -27,7 +27,7 @@ class SimulatedWorld(World):
         super().settle()
         for store in STORES:
             memory = self.state_of(store)
-            # Somebody's end has still to arrive: then nobody can say by what was judged.
+            # Somebody's end has still to arrive: then nobody can say by what was evaluated.
             if memory is not None:
                 for rule in RULES:
                     self.simulate(rule, store, memory)
@@ -49,32 +49,32 @@ class SimulatedWorld(World):
     def span_of(self, folded: FoldedDays, memory: Memory) -> ComparisonSpan:
         """All that was folded."""
         is_cut = number(folded.until) <= min(memory.closed, WINDOWS - 1)
-        settled = self.settled(folded, memory)
-        return ComparisonSpan(folded.start, folded.until, folded.episodes, settled, is_cut)
+        covered = self.covered(folded, memory)
+        return ComparisonSpan(folded.start, folded.until, folded.episodes, covered, is_cut)
 
     def folded(self, rule: Rule, store: int, memory: Memory, day: int) -> FoldedDays:
         """All windows up to the end of a day that have begun, from rest on."""
         last = min(memory.closed, (day + 1) * DAY - 1)
         begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
         line = ChainDays([*begun, instant(last + 1)], FoldTimeline(), begun, 0)
-        judgements_of = partial(self.judged_on, rule, store, memory)
-        [found] = refold(line, lambda _: (), judgements_of).stretches
+        evaluate_day = partial(self.verdicts_on, rule, store, memory)
+        [found] = refold(line, lambda _: (), evaluate_day).spans
         return found
 
-    def judged_on(
+    def verdicts_on(
         self, rule: Rule, store: int, memory: Memory, day: int
     ) -> Sequence[WindowVerdict]:
         """The verdicts on a day as it is served now."""
-        return self.judgements(rule, store, memory, self.pointers, day)
+        return self.window_verdicts(rule, store, memory, self.pointers, day)
 
-    def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
-        """Those windows of which the generation that serves has been judged, with all notices of
+    def covered(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
+        """Those windows of which the generation that serves has been evaluated, with all notices of
         what it changed."""
         coming = {window // DAY for _, window in (*self.hints, *self.owed)}
         return frozenset(
             one
-            for one in folded.settled
-            if memory.judged.get(number(one) // DAY, 0)
+            for one in folded.covered
+            if memory.evaluated.get(number(one) // DAY, 0)
             == self.pointers.get(number(one) // DAY, UNPUBLISHED).token
             and number(one) // DAY not in coming
         )

@@ -1,4 +1,4 @@
-"""Alerts, channels and a desk for the tests of deliveries."""
+"""Alerts, channels and an engine for the tests of deliveries."""
 
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -76,19 +76,21 @@ class Town:
         return StoreFacts(ZoneInfo(self.zone), ("west",))
 
 
-def desk_with(*channels: AlertChannel, town: Town | None = None, at: int = NOON) -> DeliveryEngine:
-    """A desk at an instant, with these channels or one of `channel()`."""
-    desk = DeliveryEngine(DeliveryRules(), town or Town())
+def engine_with(
+    *channels: AlertChannel, town: Town | None = None, at: int = NOON
+) -> DeliveryEngine:
+    """An engine at an instant, with these channels or one of `channel()`."""
+    engine = DeliveryEngine(DeliveryRules(), town or Town())
     for one in channels or (channel(),):
-        desk.apply_control(one)
-    desk.advance_time(TickTime(n=1, at=at))
-    return desk
+        engine.apply_control(one)
+    engine.advance_time(TickTime(n=1, at=at))
+    return engine
 
 
-def later(desk: DeliveryEngine, millis: int) -> list[DeliveryChange]:
+def later(engine: DeliveryEngine, millis: int) -> list[DeliveryChange]:
     """What a tick so much later brings about."""
-    time = desk.memory.time
-    return desk.advance_time(TickTime(n=time.n + 1, at=time.at + millis))
+    time = engine.memory.time
+    return engine.advance_time(TickTime(n=time.n + 1, at=time.at + millis))
 
 
 def of_kind(kind: type[One], kept: Iterable[Any]) -> list[One]:

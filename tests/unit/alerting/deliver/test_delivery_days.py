@@ -27,7 +27,7 @@ from tests.unit.alerting.deliver.deliveries import (
     Town,
     alert,
     channel,
-    desk_with,
+    engine_with,
     later,
 )
 from tests.unit.alerting.dispatch.test_dispatcher_step import record, tick, wait_for
@@ -39,103 +39,105 @@ BUSY = OutboundAnswer(status=429, retry_after=30)
 Call = tuple[str, int]
 
 
-def days(desk: DeliveryEngine, answer: Callable[[int], OutboundAnswer], hours: int) -> list[Call]:
+def days(engine: DeliveryEngine, answer: Callable[[int], OutboundAnswer], hours: int) -> list[Call]:
     """The calls of so many hours, a tick every five minutes, each answered by its instant."""
     found: list[Call] = []
     for _ in range(hours * 12):
-        for called in desk.begin_attempts(()).calls:
-            since = desk.memory.time.at - NOON
+        for called in engine.begin_attempts(()).calls:
+            since = engine.memory.time.at - NOON
             found.append((json.loads(called.body)["type"].removeprefix("alert."), since))
-            desk.record_answer(called, answer(since))
-        later(desk, 5 * MINUTE)
+            engine.record_answer(called, answer(since))
+        later(engine, 5 * MINUTE)
     return found
 
 
-def messages_of(desk: DeliveryEngine) -> dict[str, WebhookMessage]:
+def messages_of(engine: DeliveryEngine) -> dict[str, WebhookMessage]:
     """By state, of a single alert."""
-    return {key.rsplit("_", 1)[1]: one for key, one in desk.memory.messages.items()}
+    return {key.rsplit("_", 1)[1]: one for key, one in engine.memory.messages.items()}
 
 
 @pytest.mark.parametrize("hour", [0, 10, 71])
 def test_a_retraction_waits_for_its_raise_as_long_as_that_is_called_for(hour: int) -> None:
-    desk = desk_with(channel(max_age=10**9))
-    desk.process_alert(alert())
-    calls = days(desk, lambda _: AWAY, hour)
-    desk.process_alert(alert(state="retracted", reason="late_data"))
+    engine = engine_with(channel(max_age=10**9))
+    engine.process_alert(alert())
+    calls = days(engine, lambda _: AWAY, hour)
+    engine.process_alert(alert(state="retracted", reason="late_data"))
 
-    calls += days(desk, lambda _: AWAY, 73 - hour)
-    calls += days(desk, lambda _: OutboundAnswer(status=204), 24)
+    calls += days(engine, lambda _: AWAY, 73 - hour)
+    calls += days(engine, lambda _: OutboundAnswer(status=204), 24)
 
     raises = [at for state, at in calls if state == "provisional"]
     [*_, retracted] = [at for state, at in calls if state == "retracted"]
     assert raises[0] == 0 and raises[-1] == GIVES_UP_AFTER
     assert retracted >= raises[-1] and len(raises) < 25
     # Nobody knows whether it has the raise; so it is told that there is none.
-    ended = messages_of(desk)
+    ended = messages_of(engine)
     assert (ended["provisional"].outcome, ended["retracted"].outcome) == ("dead", "delivered")
 
 
 def test_who_is_back_at_the_very_end_has_it_with_the_last_attempt() -> None:
-    desk = desk_with(channel(max_age=10**9))
-    desk.process_alert(alert())
+    engine = engine_with(channel(max_age=10**9))
+    engine.process_alert(alert())
 
-    calls = days(desk, lambda at: OutboundAnswer(status=204 if at >= GIVES_UP_AFTER else 503), 80)
+    calls = days(engine, lambda at: OutboundAnswer(status=204 if at >= GIVES_UP_AFTER else 503), 80)
 
     assert calls[-1] == ("provisional", GIVES_UP_AFTER)
-    assert messages_of(desk)["provisional"].outcome == "delivered"
+    assert messages_of(engine)["provisional"].outcome == "delivered"
 
 
 def test_who_has_taken_nothing_for_three_days_is_not_told_that_it_was_taken_back() -> None:
-    desk = desk_with(channel(max_age=10**9))
-    desk.process_alert(alert())
-    desk.process_alert(alert(state="retracted", reason="late_data"))
+    engine = engine_with(channel(max_age=10**9))
+    engine.process_alert(alert())
+    engine.process_alert(alert(state="retracted", reason="late_data"))
 
-    calls = days(desk, lambda at: BUSY if at <= GIVES_UP_AFTER else OutboundAnswer(status=204), 90)
+    calls = days(
+        engine, lambda at: BUSY if at <= GIVES_UP_AFTER else OutboundAnswer(status=204), 90
+    )
 
     assert {state for state, _ in calls} == {"provisional"}
-    assert messages_of(desk)["retracted"].outcome == "dead"
+    assert messages_of(engine)["retracted"].outcome == "dead"
     # As often as it has asked for, and not more often than there are ticks.
     assert len(calls) == GIVES_UP_AFTER // (5 * MINUTE) + 1
 
 
 @pytest.mark.parametrize("asked", [0.0, 1e-9, 1.0])
 def test_who_asks_for_the_next_attempt_at_once_waits_five_seconds(asked: float) -> None:
-    desk = desk_with()
-    desk.process_alert(alert())
-    [called] = desk.begin_attempts(()).calls
+    engine = engine_with()
+    engine.process_alert(alert())
+    [called] = engine.begin_attempts(()).calls
 
-    desk.record_answer(called, structs.replace(BUSY, retry_after=asked))
+    engine.record_answer(called, structs.replace(BUSY, retry_after=asked))
 
-    assert messages_of(desk)["provisional"].due_at - NOON == 5_000
+    assert messages_of(engine)["provisional"].due_at - NOON == 5_000
 
 
 def test_after_days_without_ticks_one_last_attempt_is_made_and_then_what_follows() -> None:
-    desk = desk_with(channel(max_age=10**9))
-    desk.process_alert(alert())
-    desk.process_alert(alert(state="confirmed"))
-    [first] = desk.begin_attempts(()).calls
-    desk.record_answer(first, AWAY)
-    later(desk, 200 * HOUR)
+    engine = engine_with(channel(max_age=10**9))
+    engine.process_alert(alert())
+    engine.process_alert(alert(state="confirmed"))
+    [first] = engine.begin_attempts(()).calls
+    engine.record_answer(first, AWAY)
+    later(engine, 200 * HOUR)
 
-    calls = days(desk, lambda at: AWAY if at == 200 * HOUR else OutboundAnswer(status=204), 2)
+    calls = days(engine, lambda at: AWAY if at == 200 * HOUR else OutboundAnswer(status=204), 2)
 
     assert [state for state, _ in calls] == ["provisional", "confirmed"]
-    assert messages_of(desk)["provisional"].outcome == "dead"
+    assert messages_of(engine)["provisional"].outcome == "dead"
 
 
 def test_nothing_of_any_kind_is_called_at_an_address_that_wants_no_more() -> None:
-    desk = desk_with(channel(digest="07:00", most_a_minute=1, heartbeat=True, max_age=10**9))
-    desk.process_alert(alert(1))
-    changes = desk.begin_attempts(()).calls
+    engine = engine_with(channel(digest="07:00", most_a_minute=1, heartbeat=True, max_age=10**9))
+    engine.process_alert(alert(1))
+    changes = engine.begin_attempts(()).calls
     for called in changes:
-        desk.record_answer(called, OutboundAnswer(status=410))
+        engine.record_answer(called, OutboundAnswer(status=410))
     # Too many, so that a message tells their number; and all of them are in the digest.
     for number in range(2, 9):
-        desk.process_alert(alert(number))
+        engine.process_alert(alert(number))
 
     assert changes
-    assert days(desk, lambda _: OutboundAnswer(status=204), 30) == []
-    told = {one.kind: one.outcome for one in desk.memory.messages.values()}
+    assert days(engine, lambda _: OutboundAnswer(status=204), 30) == []
+    told = {one.kind: one.outcome for one in engine.memory.messages.values()}
     assert told == {"alert": "dead", "summary": "dead", "digest": "dead", "heartbeat": "dead"}
 
 
@@ -158,7 +160,9 @@ def test_a_secret_that_follows_another_between_two_attempts_signs_the_next_besid
 
     keep(old=old)
     calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), SigningKeys(file)))
-    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
+    step = Dispatcher(
+        calls, lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories)
+    )
     with receiver(status(503)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", secrets=("old",))
         _taken(step, record(CONTROLS, at), tick(1), record(ALERTS, alert()))
@@ -194,7 +198,9 @@ def _taken(step: Dispatcher, *records: Any) -> None:
 
 def test_a_receiver_that_wants_no_more_is_not_called_again_by_whatever_comes() -> None:
     calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), lambda _: [b"k" * 32]))
-    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
+    step = Dispatcher(
+        calls, lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories)
+    )
     with receiver(status(410)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", heartbeat=True)
         _taken(step, record(CONTROLS, at), tick(1), record(ALERTS, alert()))

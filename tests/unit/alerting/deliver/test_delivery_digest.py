@@ -18,8 +18,8 @@ from tests.unit.alerting.deliver.deliveries import (
     Town,
     alert,
     channel,
-    desk_with,
     end_of,
+    engine_with,
     later,
     messages,
 )
@@ -70,13 +70,13 @@ def test_after_days_without_ticks_one_digest_is_about_all_of_them() -> None:
 
 
 def test_a_digest_tells_what_was_decided_and_why_nothing_was_told() -> None:
-    desk = desk_with(channel(least_severity="info", most_a_minute=1, **DIGESTED))
-    desk.process_alert(alert(1))
-    desk.process_alert(alert(2))
-    desk.process_alert(end_of(alert(2), 3))
-    assert not any(one.kind == "digest" for one in messages(later(desk, 17 * HOUR)))
+    engine = engine_with(channel(least_severity="info", most_a_minute=1, **DIGESTED))
+    engine.process_alert(alert(1))
+    engine.process_alert(alert(2))
+    engine.process_alert(end_of(alert(2), 3))
+    assert not any(one.kind == "digest" for one in messages(later(engine, 17 * HOUR)))
 
-    [digest] = [one for one in messages(later(desk, 2 * HOUR)) if one.kind == "digest"]
+    [digest] = [one for one in messages(later(engine, 2 * HOUR)) if one.kind == "digest"]
 
     data = json.loads(digest.body)["data"]
     assert (data["store_id"], data["date"]) == ("367", "2026-11-27")
@@ -85,15 +85,15 @@ def test_a_digest_tells_what_was_decided_and_why_nothing_was_told() -> None:
         ("suppressed", "storm"),
     ]
     assert [one["edge"] for one in data["alerts"]] == ["raise", "clear"]
-    assert not any(one.kind == "digest" for one in messages(later(desk, 24 * HOUR)))
+    assert not any(one.kind == "digest" for one in messages(later(engine, 24 * HOUR)))
 
 
 def test_each_store_has_its_own_and_a_long_one_is_cut() -> None:
-    desk = desk_with(channel(**DIGESTED), town=Town(zone="UTC"))
+    engine = engine_with(channel(**DIGESTED), town=Town(zone="UTC"))
     for number in range(1, 201):
-        desk.process_alert(alert(number, store_id="1" if number % 20 else "2"))
+        engine.process_alert(alert(number, store_id="1" if number % 20 else "2"))
 
-    found = [one for one in messages(later(desk, 20 * HOUR)) if one.kind == "digest"]
+    found = [one for one in messages(later(engine, 20 * HOUR)) if one.kind == "digest"]
 
     data = [json.loads(one.body)["data"] for one in found]
     assert [one["store_id"] for one in data] == ["1", "2"]
@@ -102,16 +102,16 @@ def test_each_store_has_its_own_and_a_long_one_is_cut() -> None:
 
 
 def test_a_digest_has_one_line_an_alert_the_most_severe_first_and_then_by_time() -> None:
-    desk = desk_with(channel(most_a_minute=1_000, **DIGESTED))
+    engine = engine_with(channel(most_a_minute=1_000, **DIGESTED))
     severities = ("info", "critical", "warning")
     for number in range(15):
         # Later ones have lower ids, so that neither order is that of the other.
         raised = alert(90 - number, at=NOON + number * 60_000, severity=severities[number % 3])
         for one in (raised, end_of(raised, 200 + number, at=NOON + number * 60_000)):
-            desk.process_alert(one)
-            desk.process_alert(structs.replace(one, state="confirmed"))
+            engine.process_alert(one)
+            engine.process_alert(structs.replace(one, state="confirmed"))
 
-    [digest] = [one for one in messages(later(desk, 20 * HOUR)) if one.kind == "digest"]
+    [digest] = [one for one in messages(later(engine, 20 * HOUR)) if one.kind == "digest"]
 
     data = json.loads(digest.body)["data"]
     lines = [(one["severity"], one["raised_at"]) for one in data["alerts"]]

@@ -9,8 +9,8 @@ from tests.unit.alerting.deliver.deliveries import (
     NOON,
     alert,
     channel,
-    desk_with,
     end_of,
+    engine_with,
     of_kind,
 )
 
@@ -18,7 +18,7 @@ NIGHT = (QuietHours("mon-sun", "22:00", "06:00"),)
 
 
 def test_a_restored_engine_continues_like_the_original() -> None:
-    engine = desk_with(channel(), channel("night", quiet=NIGHT), at=NOON + 9 * HOUR)
+    engine = engine_with(channel(), channel("night", quiet=NIGHT), at=NOON + 9 * HOUR)
     stored: dict[bytes, bytes] = {}
 
     def store(records: list[StoredDelivery]) -> None:
@@ -28,7 +28,7 @@ def test_a_restored_engine_continues_like_the_original() -> None:
     for message in (alert(1, at=NOON + 9 * HOUR), alert(2), alert(1, state="confirmed")):
         store(engine.process_alert(message))
     store(engine.begin_attempts(()).records)
-    restored = desk_with()
+    restored = engine_with()
     restored.restore(decode_record(value) for value in reversed(stored.values()))
 
     for either in (engine, restored):
@@ -42,7 +42,7 @@ def test_a_restored_engine_continues_like_the_original() -> None:
 
 def test_records_have_keys_independent_of_channel_names() -> None:
     channels = [channel(name) for name in ("control", "tick", "gone", "channel")]
-    engine = desk_with(*channels)
+    engine = engine_with(*channels)
     records = [
         *channels,
         Silence(silence_id="lunch", starts=NOON, ends=NOON + HOUR),

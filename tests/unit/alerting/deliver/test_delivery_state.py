@@ -30,8 +30,8 @@ from tests.unit.alerting.deliver.deliveries import (
     alert,
     channel,
     decisions,
-    desk_with,
     end_of,
+    engine_with,
     later,
     messages,
 )
@@ -46,7 +46,7 @@ SNOOZED = Snooze(alert_id=alert(7).alert_id, store_id="367", until=NOON - 3 * DA
 def dispatcher(*foreseen: Input) -> Dispatcher:
     return Dispatcher(
         webhook_calls(OutboundCaller((), keys)),
-        lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
+        lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories),
         foreseen=lambda: foreseen,
     )
 
@@ -62,26 +62,26 @@ def deleted(outputs: Iterable[Output]) -> dict[str, list[bytes | None]]:
 
 @pytest.mark.parametrize("how", ["ended", "retracted"])
 def test_what_was_held_and_is_over_is_not_walked_through_any_more(how: str) -> None:
-    desk = desk_with()
-    desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
+    engine = engine_with()
+    engine.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
     for number in range(1, 2_001):
-        desk.process_alert(alert(number))
+        engine.process_alert(alert(number))
         over = alert(number, state="retracted")
-        desk.process_alert(over if how == "retracted" else end_of(alert(number), 10_000 + number))
+        engine.process_alert(over if how == "retracted" else end_of(alert(number), 10_000 + number))
 
-    assert len(desk.memory.held) == 0
+    assert len(engine.memory.held) == 0
 
 
 def test_a_tick_costs_the_same_however_much_was_held_and_is_over() -> None:
     def seconds(count: int) -> float:
-        desk = desk_with()
-        desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
+        engine = engine_with()
+        engine.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
         for number in range(count):
-            desk.process_alert(alert(number))
-            desk.process_alert(alert(number, state="retracted"))
+            engine.process_alert(alert(number))
+            engine.process_alert(alert(number, state="retracted"))
         begun = time.process_time()
         for _ in range(20):
-            later(desk, 5 * SECOND)
+            later(engine, 5 * SECOND)
         return time.process_time() - begun
 
     found = lowest_ratio(lambda: seconds(4_000), lambda: max(seconds(10), 0.001), 10)
@@ -90,14 +90,14 @@ def test_a_tick_costs_the_same_however_much_was_held_and_is_over() -> None:
 
 
 def test_an_end_that_is_taken_back_puts_its_raise_among_the_held_ones_again() -> None:
-    desk = desk_with()
-    desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + HOUR))
-    desk.process_alert(alert(1))
-    desk.process_alert(end_of(alert(1), 2))
-    desk.process_alert(end_of(alert(1), 2, state="retracted"))
+    engine = engine_with()
+    engine.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + HOUR))
+    engine.process_alert(alert(1))
+    engine.process_alert(end_of(alert(1), 2))
+    engine.process_alert(end_of(alert(1), 2, state="retracted"))
 
-    assert [*desk.memory.held] == [("floor", alert(1).alert_id)]
-    assert [one.kind for one in messages(later(desk, HOUR))] == ["alert"]
+    assert [*engine.memory.held] == [("floor", alert(1).alert_id)]
+    assert [one.kind for one in messages(later(engine, HOUR))] == ["alert"]
 
 
 def test_controls_that_are_over_leave_the_state_and_the_topic_a_day_later() -> None:
@@ -115,16 +115,16 @@ def test_controls_that_are_over_leave_the_state_and_the_topic_a_day_later() -> N
 
 
 def test_an_acknowledgement_stays_as_long_as_its_alert_is_open() -> None:
-    desk = desk_with()
-    desk.process_alert(alert(1))
+    engine = engine_with()
+    engine.process_alert(alert(1))
     noted = Acknowledgement(alert_id=alert(1).alert_id, store_id="367", at=NOON, by="anna")
-    desk.apply_control(noted)
-    later(desk, 5 * DAY)
-    kept = dict(desk.memory.acknowledged)
-    desk.process_alert(end_of(alert(1), 2))
-    later(desk, 2 * DAY)
+    engine.apply_control(noted)
+    later(engine, 5 * DAY)
+    kept = dict(engine.memory.acknowledged)
+    engine.process_alert(end_of(alert(1), 2))
+    later(engine, 2 * DAY)
 
-    assert (kept, desk.memory.acknowledged) == ({noted.alert_id: noted}, {})
+    assert (kept, engine.memory.acknowledged) == ({noted.alert_id: noted}, {})
 
 
 def test_what_ended_long_ago_is_not_foreseen_and_is_deleted() -> None:

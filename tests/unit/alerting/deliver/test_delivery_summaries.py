@@ -17,37 +17,37 @@ from tests.unit.alerting.deliver.deliveries import (
     alert,
     channel,
     decisions,
-    desk_with,
+    engine_with,
     later,
     messages,
 )
 
 
-class Desks:
+class Engines:
     """The partitions of one process, with stores of one region."""
 
     def __init__(self, count: int) -> None:
-        self.desks = {
+        self.engines = {
             number: DeliveryEngine(
                 DeliveryRules(),
                 Town(),
                 number,
-                lambda: [desk.memory for desk in self.desks.values()],
+                lambda: [engine.memory for engine in self.engines.values()],
             )
             for number in range(count)
         }
-        for desk in self.desks.values():
-            desk.apply_control(channel())
+        for engine in self.engines.values():
+            engine.apply_control(channel())
         self.pass_ticks(1)
 
     def pass_ticks(self, count: int) -> list[WebhookMessage]:
         """The messages that so many ticks bring about, partition by partition."""
         found = []
         for _ in range(count):
-            for desk in self.desks.values():
-                time = desk.memory.time
+            for engine in self.engines.values():
+                time = engine.memory.time
                 tick = TickTime(n=time.n + 1, at=(time.at or NOON) + 5 * SECOND)
-                found += messages(desk.advance_time(tick))
+                found += messages(engine.advance_time(tick))
         return found
 
 
@@ -59,11 +59,11 @@ class TwoRegions(Town):
 
 
 def test_the_cap_of_a_minute_is_of_all_partitions_and_each_tells_its_own_storm() -> None:
-    town = Desks(2)
-    for desk in town.desks.values():
-        desk.apply_control(channel(most_a_minute=3))
+    town = Engines(2)
+    for engine in town.engines.values():
+        engine.apply_control(channel(most_a_minute=3))
     found = [
-        decisions(town.desks[number % 2].process_alert(alert(number)))[0] for number in range(8)
+        decisions(town.engines[number % 2].process_alert(alert(number)))[0] for number in range(8)
     ]
     assert found == [("send", "")] * 3 + [("suppressed", "storm")] * 5
 
@@ -76,27 +76,27 @@ def test_the_cap_of_a_minute_is_of_all_partitions_and_each_tells_its_own_storm()
 
 
 def test_a_critical_alert_goes_out_however_many_others_have_filled_the_minute() -> None:
-    desk = desk_with(channel(most_a_minute=30))
+    engine = engine_with(channel(most_a_minute=30))
     for number in range(40):
-        desk.process_alert(alert(number, severity="info", store_id=f"{number}"))
+        engine.process_alert(alert(number, severity="info", store_id=f"{number}"))
 
-    found = decisions(desk.process_alert(alert(99, severity="critical")))
+    found = decisions(engine.process_alert(alert(99, severity="critical")))
 
     assert found == [("send", "")]
-    [storm] = messages(later(desk, WAIT))
+    [storm] = messages(later(engine, WAIT))
     data = json.loads(storm.body)["data"]
     assert (data["alerts"], data["stores"]) == (10, [f"{number}" for number in range(30, 40)])
 
 
 def test_a_summary_shows_the_most_severe_and_names_the_stores_of_all() -> None:
-    desk = desk_with(channel(most_a_minute=1))
+    engine = engine_with(channel(most_a_minute=1))
     severities = ("info", "warning", "critical")
     for number in range(300):
-        desk.process_alert(
+        engine.process_alert(
             alert(number, severity=severities[number % 3], store_id=f"store-{number}")
         )
 
-    [storm] = messages(later(desk, WAIT))
+    [storm] = messages(later(engine, WAIT))
 
     data = json.loads(storm.body)["data"]
     shown = [one["severity"] for one in data["most_severe"]]
@@ -106,16 +106,16 @@ def test_a_summary_shows_the_most_severe_and_names_the_stores_of_all() -> None:
 
 
 def test_two_groups_of_one_pass_have_two_ids() -> None:
-    desk = desk_with()
+    engine = engine_with()
     old = NOON - 5 * HOUR
     first = [alert(number, at=old) for number in range(3)]
     second = [alert(number, at=old) for number in range(3, 23)]
     for early in first:
-        desk.process_alert(early)
-    [one] = messages(later(desk, WAIT))
+        engine.process_alert(early)
+    [one] = messages(later(engine, WAIT))
     for late in second:
-        desk.process_alert(late)
-    [other] = messages(later(desk, WAIT))
+        engine.process_alert(late)
+    [other] = messages(later(engine, WAIT))
 
     counts = [json.loads(message.body)["data"]["alerts"] for message in (one, other)]
     assert counts == [3, 20]
@@ -123,14 +123,14 @@ def test_two_groups_of_one_pass_have_two_ids() -> None:
 
 
 def test_alerts_of_two_rules_and_two_regions_are_three_groups() -> None:
-    desk = desk_with(channel(most_a_minute=1), town=TwoRegions())
+    engine = engine_with(channel(most_a_minute=1), town=TwoRegions())
     for number in range(1, 10):
         rule = "another-rule" if number % 3 == 0 else "queue-too-long"
-        desk.process_alert(
+        engine.process_alert(
             alert(number, rule_id=rule, store_id="north" if number % 3 == 1 else "367")
         )
 
-    found = [json.loads(one.body)["data"] for one in messages(later(desk, WAIT))]
+    found = [json.loads(one.body)["data"] for one in messages(later(engine, WAIT))]
 
     assert sorted((one["region"], one["rule_id"], one["alerts"]) for one in found) == [
         ("north", "queue-too-long", 2),

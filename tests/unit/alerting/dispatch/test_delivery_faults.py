@@ -24,7 +24,7 @@ from tests.unit.alerting.deliver.deliveries import (
     Town,
     alert,
     channel,
-    desk_with,
+    engine_with,
     later,
 )
 from tests.unit.alerting.deliver.test_delivery_attempts import message, played
@@ -57,18 +57,18 @@ def test_a_message_that_the_receiver_rejects_ends_after_three(code: int) -> None
 
 @FAULT_CASES
 def test_a_blocked_message_holds_its_lane_and_is_counted(fault: OutboundAnswer) -> None:
-    desk = desk_with(channel(max_age=10**9))
-    desk.process_alert(alert(1))
-    desk.process_alert(alert(1, state="retracted"))
+    engine = engine_with(channel(max_age=10**9))
+    engine.process_alert(alert(1))
+    engine.process_alert(alert(1, state="retracted"))
     for _ in range(10):
-        for call in desk.begin_attempts(()).calls:
+        for call in engine.begin_attempts(()).calls:
             assert call.message_id.endswith("provisional")
-            desk.record_answer(call, fault)
-        later(desk, 10 * MINUTE)
+            engine.record_answer(call, fault)
+        later(engine, 10 * MINUTE)
 
     is_blocked = fault.is_refused or fault.status is not None
     expected = UndeliveredMessages(NOON, dead=0, blocked=int(is_blocked))
-    assert desk.memory.summarise_undelivered(desk.memory.time.at) == {"floor": expected}
+    assert engine.memory.summarise_undelivered(engine.memory.time.at) == {"floor": expected}
 
 
 def test_a_call_that_never_left_may_be_made_again_at_most_once_for_the_receiver() -> None:
@@ -84,12 +84,14 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
     file.write_text(SECRET)
     file.chmod(0o644)
     calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), SigningKeys(file)))
-    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
+    step = Dispatcher(
+        calls, lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories)
+    )
     with receiver(status(204)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", max_age=10**9)
         for one in (record(CONTROLS, at), tick(1), record(ALERTS, alert())):
             step.process(one)
-        # A tick an hour, in milliseconds of the desk's clock; nobody waits for it here.
+        # A tick an hour, in milliseconds of the engine's clock; nobody waits for it here.
         for hour in range(1, 25):
             step.before_commit()
             step.on_commit()

@@ -33,7 +33,7 @@ from tests.unit.alerting.deliver.deliveries import (
     Town,
     alert,
     channel,
-    desk_with,
+    engine_with,
     later,
 )
 from tests.unit.alerting.deliver.test_delivery_attempts import message
@@ -77,7 +77,9 @@ class HeldCalls:
 def dispatching(partitions: int, channels: int) -> Iterator[tuple[Dispatcher, HeldCalls]]:
     """A dispatcher of so many partitions, in which each channel has 40 alerts."""
     calls: Any = HeldCalls()
-    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
+    step = Dispatcher(
+        calls, lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories)
+    )
     for partition in range(partitions):
         for number in range(channels):
             at = channel(f"c{number}", url=f"https://c{number}.example/", most_a_minute=10**6)
@@ -143,23 +145,23 @@ def test_a_breaker_closes_with_the_first_answer_about_the_message() -> None:
 
 @pytest.mark.parametrize("failing", [1_000, 3_000])
 def test_a_new_critical_alert_is_called_for_before_all_that_fail(failing: int) -> None:
-    desk = desk_with(channel(most_a_minute=10**6, max_age=10**9))
+    engine = engine_with(channel(most_a_minute=10**6, max_age=10**9))
     breakers, under_way = CircuitBreakers(), list[WebhookMessage]()
     for number in range(failing):
-        desk.process_alert(alert(number))
+        engine.process_alert(alert(number))
     for _ in range(5):
         for called in under_way:
             breakers.record_answer(called.url, AWAY)
-            desk.record_answer(called, AWAY)
-        later(desk, 10 * MINUTE)
-        under_way = desk.begin_attempts([], CallCapacity([], breakers).reserve).calls
-    desk.process_alert(alert(10**6, severity="critical"))
+            engine.record_answer(called, AWAY)
+        later(engine, 10 * MINUTE)
+        under_way = engine.begin_attempts([], CallCapacity([], breakers).reserve).calls
+    engine.process_alert(alert(10**6, severity="critical"))
 
     # Those under way end after 15 seconds.
     for called in under_way:
-        desk.record_answer(called, AWAY)
-    later(desk, 15 * SECOND)
-    [first] = desk.begin_attempts([], CallCapacity([], breakers).reserve).calls
+        engine.record_answer(called, AWAY)
+    later(engine, 15 * SECOND)
+    [first] = engine.begin_attempts([], CallCapacity([], breakers).reserve).calls
 
     assert first.message_id == f"alrt_{alert(10**6).alert_id[:40]}_provisional"
 

@@ -54,7 +54,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "_RETRY_SECONDS", 0.0)
 
 
-def test_a_rule_names_its_channels_in_the_version_by_which_the_alert_was_judged() -> None:
+def test_a_rule_names_its_channels_in_the_version_by_which_the_alert_was_evaluated() -> None:
     topic = Topic(version(1, "floor"), version(2, "tills"))
     known = CachedRules(topic)
 
@@ -100,7 +100,7 @@ def test_a_rule_that_nobody_knows_is_looked_for_once_until_there_are_others() ->
     assert topic.reads == [1, 2]
 
 
-def test_another_version_is_not_that_by_which_the_alert_was_judged() -> None:
+def test_another_version_is_not_that_by_which_the_alert_was_evaluated() -> None:
     known = CachedRules(Topic(version(2, "tills")))
 
     assert [known("r", number) for number in (1, 3)] == [()] * 2

@@ -43,7 +43,9 @@ def make() -> Iterator[Callable[[], Dispatcher]]:
     def begin() -> Dispatcher:
         calls = webhook_calls(OutboundCaller(LOOPBACK, keys))
         made.append(
-            Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
+            Dispatcher(
+                calls, lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories)
+            )
         )
         return made[-1]
 
@@ -203,7 +205,7 @@ def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
 
     step = Dispatcher(
         webhook_calls(OutboundCaller(LOOPBACK, keys)),
-        lambda number, desks: DeliveryEngine(DeliveryRules(), Town(), number, desks),
+        lambda number, memories: DeliveryEngine(DeliveryRules(), Town(), number, memories),
         foreseen=lambda: [record(CONTROLS, channel()), record(CONTROLS, b"{}")],
     )
     step.restore([])
@@ -217,7 +219,7 @@ def test_a_tick_says_up_to_where_there_are_rules() -> None:
     calls = webhook_calls(OutboundCaller(LOOPBACK, keys))
     step = Dispatcher(
         calls,
-        lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
+        lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories),
         learn=learned.append,
     )
 
@@ -233,7 +235,7 @@ def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_cam
     gone = GoneAddress(channel="floor", url=newer.url, at=NOON)
     step = Dispatcher(
         webhook_calls(OutboundCaller(LOOPBACK, keys)),
-        lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
+        lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories),
         foreseen=lambda: [record(CONTROLS, older), record(CONTROLS, newer)],
     )
     kept = [Output(DELIVERIES, record_key(one), encode_record(one), 0) for one in (newer, gone)]

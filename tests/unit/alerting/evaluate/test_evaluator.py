@@ -149,7 +149,7 @@ def test_silence_is_told_once_and_not_while_the_pipeline_stands_still(watched: W
     assert said(store.tick(f"{DAY}T10:00")) == []
 
 
-def test_flip_between_the_reading_and_the_commit_is_judged_again(
+def test_flip_between_the_reading_and_the_commit_is_evaluated_again(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = watched(BUSY)

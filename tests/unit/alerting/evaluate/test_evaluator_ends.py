@@ -13,7 +13,7 @@ from serving.metrics.catalogue import Metric
 from tally.alerts.message import Alert
 from tally.config.settings import Settings
 from tally.errors import UnknownName
-from tests.support.alerts.judged_shelves import SOLD_OUT, look, sell
+from tests.support.alerts.evaluated_shelves import SOLD_OUT, look, sell
 from tests.support.evaluation.evaluating import (
     BUSY,
     DAY,
@@ -62,7 +62,7 @@ def edited(watched: Watching, *versions: RuleVersion, **more: object) -> Watched
         pytest.param(in_force(replace(SOLD_OUT, rule_id="busy"), LATER, 2), id="other kind"),
     ],
 )
-def test_alert_ends_where_no_version_judges_its_store_any_more(
+def test_alert_ends_where_no_version_evaluates_its_store_any_more(
     watched: Watching, version: RuleVersion
 ) -> None:
     store = edited(watched, version)
@@ -102,7 +102,7 @@ def test_late_data_of_the_time_before_the_end_still_changes_the_episode(watched:
     assert told[2].alert_id == ended.alert_id
 
 
-def test_alert_of_a_metric_that_is_gone_ends_though_no_rule_of_it_is_judged(
+def test_alert_of_a_metric_that_is_gone_ends_though_no_rule_of_it_is_evaluated(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = watched(BUSY)

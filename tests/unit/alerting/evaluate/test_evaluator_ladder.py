@@ -1,4 +1,4 @@
-"""Rules that wait for each other: each is judged once a store and day, however many wait for it."""
+"""Rules that wait for each other: each is evaluated once a store and day, whoever waits for it."""
 
 import time
 from collections import Counter
@@ -39,7 +39,7 @@ def ladder(count: int, *, waits: bool) -> list[Rule]:
 
 
 def busy_store(rules: Sequence[Rule]) -> Watched:
-    """A store that has sold and is not judged yet."""
+    """A store that has sold and is not evaluated yet."""
     store = Watched(ListedRules(*(in_force(one, f"{DAY}T08:00") for one in rules)))
     store.sends("2026-11-20")
     store.tick(f"{DAY}T07:50")
@@ -49,7 +49,7 @@ def busy_store(rules: Sequence[Rule]) -> Watched:
 
 
 def seconds(count: int, *, waits: bool) -> float:
-    """Of the processor, to judge two hours of one store, and then the same once more."""
+    """Of the processor, to evaluate two hours of one store, and then the same once more."""
     with closing(busy_store(ladder(count, waits=waits))) as store:
         began = time.process_time()
         store.tick(f"{DAY}T10:01")
@@ -58,16 +58,16 @@ def seconds(count: int, *, waits: bool) -> float:
 
 
 def folds_of(count: int, monkeypatch: pytest.MonkeyPatch, *, waits: bool) -> Counter[str]:
-    """By rule how many times its verdicts on a day are asked for while two hours are judged."""
+    """By rule how many times its verdicts on a day are asked for while two hours are evaluated."""
     asked: Counter[str] = Counter()
-    real = Verdicts.stretches
+    real = Verdicts.ranges
 
     def counting(self: Verdicts, rule: VersionedRule, *more: Any) -> Any:
         asked[rule.rule_id] += 1
         return real(self, rule, *more)
 
     with monkeypatch.context() as patched, closing(busy_store(ladder(count, waits=waits))) as store:
-        patched.setattr(Verdicts, "stretches", counting)
+        patched.setattr(Verdicts, "ranges", counting)
         store.tick(f"{DAY}T10:01")
     return asked
 
@@ -150,7 +150,7 @@ def told_raises(store: Watched) -> set[tuple[str, str]]:
 
 
 @given(GRAPHS, BORDERS, NUMBERS)
-def test_small_ladders_are_judged_as_by_a_walk_from_rule_to_rule(
+def test_small_ladders_are_evaluated_as_by_a_walk_from_rule_to_rule(
     graph: list[set[int]], borders: list[int], numbers: list[int]
 ) -> None:
     rules = rules_of(graph, borders)

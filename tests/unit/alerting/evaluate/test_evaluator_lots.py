@@ -18,16 +18,16 @@ class Lots:
         self.of_transactions: list[list[int]] = [[]]
         read = SnapshotReader.read
 
-        async def counted(moment: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
+        async def counted(snapshot: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
             self.of_transactions[-1].append(len(wanted))
-            await read(moment, wanted)
+            await read(snapshot, wanted)
 
         patch.setattr(SnapshotReader, "read", counted)
 
 
 @pytest.fixture
 def store(begun: Watching, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    """One that is judged since a week ago, by somebody who has no time."""
+    """One that is evaluated since a week ago, by somebody who has no time."""
     monkeypatch.setattr(evaluation_pass, "_MAX_CONCURRENT_READS", MOST)
     found = begun(BUSY, since="2026-11-17T08:00")
     found.sends("2026-11-16")

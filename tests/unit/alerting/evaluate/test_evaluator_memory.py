@@ -1,4 +1,4 @@
-"""What the evaluator remembers, as the brokers keep it, and which days it has to judge anew."""
+"""What the evaluator remembers, as the brokers keep it, and which days it has to evaluate anew."""
 
 from dataclasses import replace
 from datetime import date
@@ -142,7 +142,7 @@ def test_state_that_cannot_be_read_is_refused(key: bytes | None, value: bytes) -
         restore_memories([Input("alert-episodes", 2, 9, 0, key, value)])
 
 
-def test_tick_that_is_not_judged_to_its_end_is_kept_with_the_flips_of_before() -> None:
+def test_tick_that_is_not_evaluated_to_its_end_is_kept_with_the_flips_of_before() -> None:
     memory = filled()
     memory.merge_tick(Tick(flips={"sales": 4, "traffic": 4}, epoch={"sales": SpeedEpoch(2)}))
 
@@ -207,7 +207,7 @@ def test_days_left_to_the_speed_layer_have_moved_when_its_epoch_rises() -> None:
     assert risen.evaluated == {day: EvaluatedDay(7, 1, SpeedEpoch(2))}
 
 
-def test_settled_alerts_are_packed_and_come_back_only_where_their_windows_are_judged() -> None:
+def test_settled_alerts_are_packed_and_come_back_only_where_their_windows_are_evaluated() -> None:
     memory = PartitionMemory(2)
     episodes = [settled_episode(START + n * HOUR, START + n * HOUR + HOUR // 2) for n in range(100)]
     for one in (one for episode in episodes for one in episode):

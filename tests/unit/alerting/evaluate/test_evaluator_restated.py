@@ -1,4 +1,4 @@
-"""What a late record costs: the days that it can change are judged, and no partition waits for
+"""What a late record costs: the days that it can change are evaluated, and no partition waits for
 another one's."""
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotRead
 from alerting.evaluate.verdicts import evaluation_pass
 from runtime.registry.sources import FAMILIES
 from tally.errors import RetryLater
-from tests.support.alerts.judged_shelves import INVENTORY, SOLD_OUT, look, open_shelves
+from tests.support.alerts.evaluated_shelves import INVENTORY, SOLD_OUT, look, open_shelves
 from tests.support.evaluation.evaluating import BUSY, DAY, Watched, Watching, said, sold
 from tests.support.serving.serving_world import flip
 
@@ -27,16 +27,16 @@ class ReadDays:
         self.days: list[tuple[str, str]] = []
         read = SnapshotReader.read
 
-        async def noted(moment: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
+        async def noted(snapshot: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
             self.days += [(one.store_id, str(type(one).__name__)) for one in wanted]
-            await read(moment, wanted)
+            await read(snapshot, wanted)
 
         patch.setattr(SnapshotReader, "read", noted)
 
 
 @pytest.fixture
 def shelves(begun: Watching) -> Iterator[Watched]:
-    """A store with a stock rule of a hundred days, all of them judged by generations."""
+    """A store with a stock rule of a hundred days, all of them evaluated by generations."""
     store = begun(SOLD_OUT, since=f"{OLD}T00:00")
     for family in (INVENTORY, SALES):
         store.sends(OLD, family)
@@ -62,19 +62,19 @@ def test_restated_day_of_which_no_notice_names_this_store_is_not_read_again(
     assert len(read.days) > 60
 
 
-def test_restated_day_is_judged_everywhere_where_notices_may_have_been_lost(
+def test_restated_day_is_evaluated_everywhere_where_notices_may_have_been_lost(
     shelves: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = ReadDays(monkeypatch)
     shelves.publish(flip(OLD, 2, f"{DAY}T08:40", 0), SALES)
 
-    # Nobody has judged for more than a day.
+    # Nobody has evaluated for more than a day.
     shelves.tick("2026-11-25T08:41", inventory=1)
 
     assert len(read.days) > 60
 
 
-def test_what_was_told_before_the_views_are_away_is_stored_and_the_rest_is_judged_later(
+def test_what_was_told_before_the_views_are_away_is_stored_and_the_rest_is_evaluated_later(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(step, "_RETRY_SECONDS", 0.0)
@@ -91,7 +91,7 @@ def test_what_was_told_before_the_views_are_away_is_stored_and_the_rest_is_judge
     assert {*store.evaluator.busy_partitions} == set()
 
 
-def test_tick_counts_as_judged_when_all_that_it_speaks_of_is(
+def test_tick_counts_as_evaluated_when_all_that_it_speaks_of_is(
     begun: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = begun(BUSY, since="2026-11-15T00:00")
@@ -99,7 +99,7 @@ def test_tick_counts_as_judged_when_all_that_it_speaks_of_is(
     for number in range(1, 9):
         day = str(date.fromisoformat(DAY) - timedelta(days=number))
         store.publish(flip(day, 1, f"{DAY}T08:40", 0))
-    # A pass judges one day, and nobody has time.
+    # A pass evaluates one day, and nobody has time.
     monkeypatch.setattr(evaluation_pass, "MAX_RULE_DAYS", 1)
     monkeypatch.setattr(type(store.evaluator), "most_seconds", -1.0)
 

@@ -69,7 +69,9 @@ def test_rule_that_waits_for_another_says_nothing_while_that_one_s_alert_is_open
     ]
 
 
-def test_rule_that_waits_is_judged_again_with_the_one_that_it_waits_for(watched: Watching) -> None:
+def test_rule_that_waits_is_evaluated_again_with_the_one_that_it_waits_for(
+    watched: Watching,
+) -> None:
     empty = Rule(rule_id="empty", metric="visitors_in", condition=Threshold("<=", Decimal(3)))
     store = watched(empty, replace(BUSY, unless=("empty",)))
     store.sends("2026-11-20", TRAFFIC)
@@ -173,7 +175,7 @@ def test_erased_number_is_not_told_once_more_by_taking_its_alert_back(watched: W
     assert (retracted.state, retracted.reason, retracted.value) == ("retracted", "erasure", None)
 
 
-def test_rebuild_of_many_days_is_judged_in_lots_and_to_its_end(
+def test_rebuild_of_many_days_is_evaluated_in_lots_and_to_its_end(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation_pass, "MAX_RULE_DAYS", 1)

@@ -16,7 +16,7 @@ from alerting.rules.rule import Threshold
 from tally.algebra.level import Level
 from tally.algebra.parts import Value
 from tally.algebra.shelf import OnHand, StockLevels, WindowStock
-from tests.support.alerts.judged_shelves import look, sell, stock_up
+from tests.support.alerts.evaluated_shelves import look, sell, stock_up
 from tests.support.evaluation.evaluating import Watched, Watching
 
 LEVEL = Level("stock")
@@ -142,7 +142,7 @@ def test_a_table_that_forgets_a_move_is_another_one() -> None:
 
 
 def compared_numbers(monkeypatch: pytest.MonkeyPatch, shelves: Watched, articles: int) -> int:
-    """How many numbers a rule is compared with, to judge a store with so many articles once."""
+    """How many numbers a rule is compared with, to evaluate a store with so many articles once."""
     compared = 0
 
     def counting(*told: object) -> bool | None:
@@ -163,7 +163,7 @@ def test_ten_times_the_articles_are_compared_with_a_rule_by_the_numbers_that_the
 ) -> None:
     few, many = (compared_numbers(monkeypatch, shop(), count) for count in (500, 5_000))
 
-    # Two days are judged; there are 10, 20 and 0 units, of however many articles.
+    # Two days are evaluated; there are 10, 20 and 0 units, of however many articles.
     assert few == many <= 2 * 3
 
 

@@ -8,7 +8,7 @@ import pytest
 from alerting.rules.rule import Threshold
 from serving.stock import items
 from tally.alerts.message import Alert
-from tests.support.alerts.judged_shelves import (
+from tests.support.alerts.evaluated_shelves import (
     INVENTORY,
     SOLD_OUT,
     deliver,
@@ -150,7 +150,7 @@ def test_what_changes_a_day_before_reaches_the_days_behind(shop: Watching) -> No
 
     shelves.hint("2026-11-23T18:00")
 
-    # The first window that the rule judges.
+    # The first window that the rule evaluates.
     assert of(shelves.alerts, MILK) == [("raise", "provisional", "08:00")]
 
 

@@ -1,4 +1,4 @@
-"""What an evaluator tells of alerts that are older than what it may judge: each state once."""
+"""What an evaluator tells of alerts that are older than what it may evaluate: each state once."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from tally.config.settings import Settings
 from tests.support.evaluation.evaluating import DAY, SILENT, Watched, Watching
 from tests.support.serving.serving_world import flip, sale
 
-# 400 days are judged, 430 are remembered.
+# 400 days are evaluated, 430 are remembered.
 BEYOND = (1, 2, 60, 399, 400, 401, 429, 430, 431, 432, 433, 440, 460, 520)
 ALL_DAY = replace(SILENT, for_=1)
 STUCK = Rule(
@@ -41,7 +41,7 @@ def repeated(alerts: Iterable[Alert]) -> list[tuple[str, str]]:
 
 def ended_after_60_days(watched: Watching) -> tuple[Watched, str]:
     """A store that was silent from DAY to the day that is returned too, with generations of both
-    days; the second of them is not judged yet."""
+    days; the second of them is not evaluated yet."""
     store, last = watched(ALL_DAY, settings=Settings(default_timezone="UTC")), day_of(60)
     for start, generation in ((f"{DAY}T08:00", 1), (f"{last}T10:00", 2)):
         store.world.rows.append(sale(store.store, start, 1, 100))
@@ -54,7 +54,7 @@ def ended_after_60_days(watched: Watching) -> tuple[Watched, str]:
 
 
 @pytest.mark.parametrize("rule", [ALL_DAY, STUCK], ids=["closed store", "numbers that stop"])
-def test_alert_that_is_open_for_longer_than_is_judged_is_told_once(
+def test_alert_that_is_open_for_longer_than_is_evaluated_is_told_once(
     watched: Watching, rule: Rule
 ) -> None:
     store = watched(rule)

@@ -95,7 +95,7 @@ def test_each_problem_is_told_at_its_line(text: str, lines: list[int | None]) ->
     assert (draft.rule, [one.line for one in draft.problems]) == (None, lines)
 
 
-def test_what_is_not_judged_is_refused_at_its_line() -> None:
+def test_what_is_not_evaluated_is_refused_at_its_line() -> None:
     text = dump_rule_yaml(replace(BUSY, backfill=True))
     draft = check_draft(text, None, NOTHING)
 

@@ -51,7 +51,7 @@ def test_a_file_is_read_as_it_is_written_and_its_defaults_are_filled_in() -> Non
 
 
 @pytest.mark.parametrize("kind", GOOD)
-def test_a_rule_of_each_kind_fits_and_one_place_says_which_can_be_judged(kind: str) -> None:
+def test_a_rule_of_each_kind_fits_and_one_place_says_which_can_be_evaluated(kind: str) -> None:
     good = rule(kind)
 
     assert (good.kind, find_unsupported_field(good) is None) == (kind, kind in EVALUATED_KINDS)
@@ -61,7 +61,7 @@ def test_a_rule_of_each_kind_fits_and_one_place_says_which_can_be_judged(kind: s
 @pytest.mark.parametrize(
     ("field", "value"), [("subject", "category"), ("subject", "till"), ("backfill", True)]
 )
-def test_what_nobody_judges_yet_is_said_and_not_passed_over(field: str, value: Any) -> None:
+def test_what_nobody_evaluates_yet_is_said_and_not_passed_over(field: str, value: Any) -> None:
     changed: dict[str, Any] = {field: value}
     fits = replace(rule(), **changed)
 

@@ -59,7 +59,7 @@ def test_a_version_begins_with_the_first_window_that_is_a_whole_one_away(
 
 
 @given(st.integers(0, 4_000_000_000_000))
-def test_no_window_that_has_begun_is_ever_judged_by_it(arrived: int) -> None:
+def test_no_window_that_has_begun_is_ever_evaluated_by_it(arrived: int) -> None:
     start = effective_from(arrived)
 
     assert start % WINDOW == 0 and arrived + WINDOW <= start < arrived + 2 * WINDOW
@@ -101,9 +101,9 @@ def test_the_version_of_a_window_is_the_highest_that_has_begun() -> None:
     )
     starts = [one.effective_from for one in made]
 
-    judged = [version_at(made, at) for start in starts for at in (start - WINDOW, start)]
+    found = [version_at(made, at) for start in starts for at in (start - WINDOW, start)]
 
-    assert [one and (one.version, one.retired) for one in judged] == [
+    assert [one and (one.version, one.retired) for one in found] == [
         None,
         (1, False),
         (1, False),

@@ -139,7 +139,7 @@ def test_it_is_not_silent_before_the_rule_that_names_it(begun: Watching, tmp_pat
     assert said(morning(store)) == [("raise", "provisional", "09:30")]
 
 
-def test_a_store_that_has_sent_before_is_judged_as_ever(begun: Watching, tmp_path: Path) -> None:
+def test_a_store_that_has_sent_before_is_evaluated_as_ever(begun: Watching, tmp_path: Path) -> None:
     def told(*fields: str, rule: Rule) -> list[Any]:
         store: Watched = begun(rule, settings=settings(tmp_path, *fields))
         store.sends("2026-11-20")

@@ -94,7 +94,7 @@ def test_where_nothing_before_shows_how_the_rule_stood_it_is_said(begun: Watchin
     assert simulated(store).stores[0].is_certain
 
 
-def test_back_dated_it_judges_by_its_first_version_what_was_before_it(begun: Watching) -> None:
+def test_back_dated_it_evaluates_by_its_first_version_what_was_before_it(begun: Watching) -> None:
     store = begun(BUSY, since=f"{DAY}T10:00")
     store.sends("2026-11-20")
     for time in ("09:00", "11:00"):

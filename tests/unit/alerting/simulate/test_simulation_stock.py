@@ -14,7 +14,7 @@ from alerting.simulate.findings import SimulatedPage
 from tally.errors import BadQuery
 from tally.time.instants import to_millis
 from tests.support.alerts.alerts import id_of
-from tests.support.alerts.judged_shelves import (
+from tests.support.alerts.evaluated_shelves import (
     INVENTORY,
     SALES,
     SOLD_OUT,

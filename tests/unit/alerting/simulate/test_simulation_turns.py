@@ -15,7 +15,7 @@ from alerting.simulate.store import StoreSimulation
 from tally.errors import SimulationsBusy
 from tally.time.instants import to_millis
 from tests.support.evaluation.evaluating import BUSY, ListedRules, in_force
-from tests.support.evaluation.simulating import desk_over
+from tests.support.evaluation.simulating import simulations_over
 from tests.support.serving.serving_example import example
 from tests.support.serving.serving_world import MemoryViews, at
 
@@ -49,9 +49,9 @@ def test_a_thread_at_work_for_a_client_that_is_gone_is_told_to_stop(
 ) -> None:
     begun, stopped, ended = Event(), list[Event](), Event()
 
-    def read_by(moment: object, loop: object, stop: Event) -> object:
+    def read_by(snapshot: object, loop: object, stop: Event) -> object:
         stopped.append(stop)
-        return _thread_reader(moment, loop, stop)  # type: ignore[arg-type]
+        return _thread_reader(snapshot, loop, stop)  # type: ignore[arg-type]
 
     def simulated(self: StoreSimulation, *_: object) -> None:
         begun.set()
@@ -60,11 +60,13 @@ def test_a_thread_at_work_for_a_client_that_is_gone_is_told_to_stop(
 
     monkeypatch.setattr(simulator, "_thread_reader", read_by)
     monkeypatch.setattr(StoreSimulation, "simulate", simulated)
-    desk = desk_over(MemoryViews(example()), ListedRules(in_force(BUSY, "2026-11-20T00:00")))
+    simulations = simulations_over(
+        MemoryViews(example()), ListedRules(in_force(BUSY, "2026-11-20T00:00"))
+    )
     span = WindowSpan(to_millis(at("2017-09-19T00:00")), to_millis(at("2017-09-20T00:00")))
 
     async def asked() -> bool:
-        task = asyncio.create_task(desk.simulate_page(SimulationRequest("busy", span)))
+        task = asyncio.create_task(simulations.simulate_page(SimulationRequest("busy", span)))
         assert await asyncio.to_thread(begun.wait, SECONDS)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -10,7 +10,7 @@ from alerting.rules.rule import Threshold
 from ingest.sources.inventory.contract import MAX_MILLI
 from runtime.registry.sources import FAMILIES
 from tally.algebra.level import Level
-from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, rebuild, sell
+from tests.support.alerts.evaluated_shelves import SOLD_OUT, deliver, look, rebuild, sell
 from tests.support.evaluation.evaluating import DAY, Watching, said
 from tests.support.evaluation.simulating import EVE, simulated
 from tests.support.questions.stock_world import (

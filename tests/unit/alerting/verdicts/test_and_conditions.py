@@ -1,4 +1,4 @@
-"""Conditions in `and`: read, checked, and judged together with the rule's own condition."""
+"""Conditions in `and`: read, checked, and evaluated together with the rule's own condition."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -21,7 +21,7 @@ from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml
 from alerting.rules.versions import RuleRecord, StoredRule
 from runtime.registry.sources import TRAFFIC
 from tally.errors import BadRule
-from tests.support.alerts.judging_days import JudgedDays
+from tests.support.alerts.store_evaluation import StoreEvaluation
 from tests.support.evaluation.evaluating import DAY, Watched, Watching, in_force, said, sold
 from tests.support.evaluation.simulating import read_history
 from tests.support.serving.serving_world import World, counted, flip
@@ -162,7 +162,7 @@ def conjunction(truths: tuple[bool | None, ...]) -> bool | None:
 
 
 def test_verdict_is_that_of_the_conjunction() -> None:
-    above, judged = Threshold(">=", Decimal(5)), 0
+    above, evaluated = Threshold(">=", Decimal(5)), 0
     both = Rule(
         rule_id="all",
         metric="a",
@@ -180,9 +180,9 @@ def test_verdict_is_that_of_the_conjunction() -> None:
             )
             assert evaluate_window(both, facts) == expected[conjunction(truths)], (truths, facts)
             assert evaluate_window(both, structs.replace(facts, is_exempt=True)) == 0
-            judged += 1
+            evaluated += 1
 
-    assert judged == (1 + 1 + 3) ** 3
+    assert evaluated == (1 + 1 + 3) ** 3
 
 
 @pytest.mark.parametrize(
@@ -283,10 +283,10 @@ def test_two_rules_that_differ_in_and_alone_do_not_share_what_is_known() -> None
     world = World()
     world.rows += [counted("367", f"{DAY}T09:00", 120, 120)]
     plain, other = replace(FEW_BUY, and_=()), FEW_BUY
-    judged = JudgedDays(world, f"{DAY}T12:00")
+    evaluation = StoreEvaluation(world, f"{DAY}T12:00")
 
     found = [
-        [one.verdict.verdict for one in judged.of_day(rule, f"{DAY}T10:00")]
+        [one.verdict.verdict for one in evaluation.of_day(rule, f"{DAY}T10:00")]
         for rule in (plain, other, plain)
     ]
 

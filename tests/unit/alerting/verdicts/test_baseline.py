@@ -96,13 +96,13 @@ def test_hours_that_clocks_leave_out_or_show_twice_are_left_out() -> None:
 
     assert of_four(twice, plain, without, plain, plain, clock=two) == WindowBaseline(4, 0, 2)
     assert of_four(twice, plain, without, plain, plain) == WindowBaseline(8, 0, 4)
-    # The day that is judged: which of the two hours is the usual one nobody knows.
-    judged = [(1, two), (2, two), (3, TEN)]
-    assert [*compute_baselines("same_weekday_4w", judged, [plain] * 5)] == [3]
+    # The day that is evaluated: which of the two hours is the usual one nobody knows.
+    windows = [(1, two), (2, two), (3, TEN)]
+    assert [*compute_baselines("same_weekday_4w", windows, [plain] * 5)] == [3]
 
 
 @pytest.mark.parametrize(
-    ("judged", "first_day", "newest"),
+    ("evaluated", "first_day", "newest"),
     [
         ("2026-11-24", "2026-11-24", "2026-11-17"),
         ("2026-11-24", "2026-11-18", "2026-11-17"),
@@ -113,10 +113,10 @@ def test_hours_that_clocks_leave_out_or_show_twice_are_left_out() -> None:
     ],
 )
 def test_the_days_are_the_same_weekdays_before_the_snapshot(
-    judged: str, first_day: str, newest: str
+    evaluated: str, first_day: str, newest: str
 ) -> None:
     dates = earlier_dates(
-        "same_weekday_4w", date.fromisoformat(judged), date.fromisoformat(first_day)
+        "same_weekday_4w", date.fromisoformat(evaluated), date.fromisoformat(first_day)
     )
 
     assert (dates[0].isoformat(), len(dates)) == (newest, 5)
@@ -124,17 +124,18 @@ def test_the_days_are_the_same_weekdays_before_the_snapshot(
 
 
 @pytest.mark.parametrize(
-    ("judged", "left"), [("0001-01-01", 0), ("0001-01-09", 0), ("0001-01-10", 1), ("0001-03-01", 5)]
+    ("evaluated", "left"),
+    [("0001-01-01", 0), ("0001-01-09", 0), ("0001-01-10", 1), ("0001-03-01", 5)],
 )
-def test_before_the_first_days_of_the_calendar_there_are_none(judged: str, left: int) -> None:
-    day = date.fromisoformat(judged)
+def test_before_the_first_days_of_the_calendar_there_are_none(evaluated: str, left: int) -> None:
+    day = date.fromisoformat(evaluated)
 
     assert len(earlier_dates("same_weekday_4w", day, day)) == left
     made_at = datetime(2026, 11, 24, tzinfo=UTC)
     assert build_snapshot(day, made_at, {"sales": {}}).days == {"sales": ()}
     of = {date.min: serving(date.min, 1)}
     days = build_snapshot(day, made_at, {"sales": of}).days["sales"]
-    assert [one.day for one in days] == [date.min][: judged != "0001-01-01"]
+    assert [one.day for one in days] == [date.min][: evaluated != "0001-01-01"]
 
 
 @pytest.mark.parametrize(

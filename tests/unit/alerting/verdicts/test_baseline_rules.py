@@ -1,4 +1,4 @@
-"""Rules against what is usual, judged by an evaluator over rows in memory and simulated."""
+"""Rules against what is usual, evaluated by an evaluator over rows in memory and simulated."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ FEW = Rule(
 )
 UNLIKE = replace(FEW, rule_id="unlike", condition=AgainstBaseline("hour_of_week", sigmas=3.0))
 TEN: Mapping[str, int] = {"09:00": 10}
-# Two nights before the day that is judged: its snapshot serves from the day between on.
+# Two nights before the day that is evaluated: its snapshot serves from the day between on.
 NIGHT = "2026-11-22T00:40"
 NUMBER = (date(2026, 11, 23) - date(1970, 1, 1)).days
 
@@ -36,7 +36,7 @@ def usually(
     rule: Rule = FEW,
     weeks: Sequence[Mapping[str, int]] = (TEN,) * 5,
 ) -> tuple[Watched, list[date]]:
-    """A store that is judged, its weeks before, and the snapshot of them."""
+    """A store that is evaluated, its weeks before, and the snapshot of them."""
     store = watched(rule)
     days = weeks_before(store.world, store.store, DAY, weeks)
     fix(store.world, NIGHT)
@@ -96,7 +96,7 @@ def test_days_that_are_restated_change_nothing_that_a_snapshot_serves(watched: W
         store.publish(serving(one, 2))
     sold(store, "09:00", 7, generation=3)
     served(store, until="09:15", generation=3)
-    # One who has never judged it before, and reads all anew.
+    # One who has never evaluated it before, and reads all anew.
     store.begin_again()
 
     [confirmed] = store.tick(f"{DAY}T09:40")
@@ -208,7 +208,7 @@ def test_a_share_of_which_one_side_was_never_covered_is_not_usual(watched: Watch
     assert told_of(store, 1) == []
 
 
-def test_while_the_snapshots_cannot_be_read_nothing_is_judged(
+def test_while_the_snapshots_cannot_be_read_nothing_is_evaluated(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(step, "_RETRY_SECONDS", 0.0)

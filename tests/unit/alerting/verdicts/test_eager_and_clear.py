@@ -1,4 +1,4 @@
-"""What may be told early, what may end it, and what nobody judges yet."""
+"""What may be told early, what may end it, and what nobody evaluates yet."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -108,7 +108,7 @@ def test_of_four_values_nobody_asks_deviations() -> None:
 
 
 @pytest.mark.parametrize("subject", ["device", "till", "zone", "category"])
-def test_a_rule_of_single_things_is_not_judged_yet_and_says_so(subject: Any) -> None:
+def test_a_rule_of_single_things_is_not_evaluated_yet_and_says_so(subject: Any) -> None:
     of = replace(rule(), subject=subject)
 
     assert find_unsupported_field(of) == (

@@ -22,11 +22,11 @@ HOURLY = Rule(
 )
 
 
-def hours_of(verdicts: bytes, wanted: int = 2, complete: int | None = None) -> VerdictRange:
-    """A stretch of windows of which each fourth ends an hour."""
+def hours_of(verdicts: bytes, wanted: int = 2, covered: int | None = None) -> VerdictRange:
+    """A range of windows of which each fourth ends an hour."""
     count = len(verdicts) * 4
     each = b"".join(LEAVES * 3 + bytes([one]) for one in verdicts)
-    return VerdictRange(0, each, 1, wanted, wanted, count if complete is None else complete)
+    return VerdictRange(0, each, 1, wanted, wanted, count if covered is None else covered)
 
 
 ENDS = frozenset(range(3 * 900_000, 96 * 900_000, 4 * 900_000))
@@ -43,39 +43,39 @@ def test_for_and_clear_for_count_hours() -> None:
     assert fold([hours]).episodes == ()
 
 
-@pytest.mark.parametrize("complete", range(29))
-def test_settled_are_hours_that_are_complete_and_all_before_them(complete: int) -> None:
-    hours = hours_of(RAISES * 7, 1, complete)
+@pytest.mark.parametrize("covered", range(29))
+def test_covered_are_hours_that_are_whole_and_all_before_them(covered: int) -> None:
+    hours = hours_of(RAISES * 7, 1, covered)
 
     found = reduce_to_grain([(hours, ENDS)])
 
     # As alerting/episodes/affected_days.py counts them: from the day's begin on, up to the first
     # hole.
-    settled = 0
+    total = 0
     for one in found:
-        settled += one.complete
-        if one.complete < len(one.verdicts):
+        total += one.covered_count
+        if one.covered_count < len(one.verdicts):
             break
-    assert settled == (complete if complete == 28 else complete // 4 * 4)
+    assert total == (covered if covered == 28 else covered // 4 * 4)
     assert found[0].start == 0
 
 
-def test_behind_a_hole_at_the_end_of_one_version_nothing_of_the_next_is_settled() -> None:
+def test_behind_a_hole_at_the_end_of_one_version_nothing_of_the_next_is_covered() -> None:
     first = VerdictRange(0, LEAVES * 6, 1, 1, 1, 5)
     second = VerdictRange(6 * 900_000, LEAVES + RAISES, 2, 1, 1, 2)
 
     found = reduce_to_grain([(first, ENDS), (second, ENDS)])
 
-    assert sum(one.complete for one in found) == 4
+    assert sum(one.covered_count for one in found) == 4
     assert [one.verdicts for one in found if one.verdicts] == [LEAVES, RAISES]
 
 
-def test_stretches_of_quarter_hours_are_folded_as_they_are() -> None:
-    stretches = [VerdictRange(0, RAISES + LEAVES, 1), VerdictRange(1_800_000, CLEARS, 2)]
+def test_ranges_of_quarter_hours_are_folded_as_they_are() -> None:
+    ranges = [VerdictRange(0, RAISES + LEAVES, 1), VerdictRange(1_800_000, CLEARS, 2)]
 
-    found = reduce_to_grain((one, None) for one in stretches)
+    found = reduce_to_grain((one, None) for one in ranges)
 
-    assert all(one is other for one, other in zip(found, stretches, strict=True))
+    assert all(one is other for one, other in zip(found, ranges, strict=True))
 
 
 def test_an_hour_is_told_when_a_tick_closes_its_last_quarter_hour_and_confirmed(

@@ -1,5 +1,5 @@
-"""Rules without conditions in `and` and without a grain are judged as they were before there were
-any: digests of verdicts that were recorded then (88dda7f), over generated facts and days."""
+"""Rules without conditions in `and` and without a grain are evaluated as they were before there
+were any: digests of verdicts that were recorded then (88dda7f), over generated facts and days."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,7 +11,7 @@ from random import Random
 from alerting.episodes.verdict import WindowFacts, evaluate_window
 from alerting.rules.rule import AgainstBaseline, Condition, Rule, Threshold
 from tally.alerts.baseline import WindowBaseline
-from tests.support.alerts.judging_days import JudgedDays
+from tests.support.alerts.store_evaluation import StoreEvaluation
 from tests.support.serving.serving_world import World, at, counted, flip, sale
 
 FACTS_BEFORE = "8455f5f1ca414ae22afda653cad66c23ee12340b378a19ef7f09831ec82a0f24"
@@ -115,13 +115,13 @@ SALE, COUNT = sale("367", "2026-03-27T00:00", 1, 1), counted("367", "2026-03-27T
 
 
 def test_verdicts_on_generated_days_are_those_of_before() -> None:
-    judged = JudgedDays(generated_world(Random(47)), f"{DAYS[-1]}T20:10")
+    evaluation = StoreEvaluation(generated_world(Random(47)), f"{DAYS[-1]}T20:10")
 
     said = [
-        (window.verdict.verdict, window.verdict.is_complete)
+        (window.verdict.verdict, window.verdict.is_covered)
         for rule in RULES
         for day in DAYS
-        for window in judged.of_day(rule, f"{day}T12:00")
+        for window in evaluation.of_day(rule, f"{day}T12:00")
     ]
 
     # Of four days the third has 92 quarter hours, and the last has not ended.

@@ -13,7 +13,7 @@ from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import TickTime
 from schemas.loader import record_schema
 from tally.time.instants import DAY_MILLIS
-from tests.unit.inventory.moved import NOON, SALE, VOID, count, desk_of, later, movement
+from tests.unit.inventory.moved import NOON, SALE, VOID, count, engine_of, later, movement
 from tests.unit.schemas.test_records import as_record, wrong_in
 
 
@@ -41,12 +41,12 @@ def test_what_was_seen_is_as_its_schema_says() -> None:
 
 @pytest.mark.parametrize("mode", get_args(CallMode))
 def test_a_record_of_calls_is_as_its_schema_says(mode: CallMode) -> None:
-    desk = desk_of(mode)
-    kept = [*desk.process_movement(count(1, 9000)), *later(desk, 8 * DAY_MILLIS)]
-    begun = desk.begin_attempts([])
+    engine = engine_of(mode)
+    kept = [*engine.process_movement(count(1, 9000)), *later(engine, 8 * DAY_MILLIS)]
+    begun = engine.begin_attempts([])
     kept += [
         *begun.records,
-        *desk.record_answer(begun.calls[0], CallAnswer(status=200, version="a")),
+        *engine.record_answer(begun.calls[0], CallAnswer(status=200, version="a")),
     ]
 
     assert {type(one) for one in kept} >= {StockCall, LaneLevel, TickTime}

@@ -64,7 +64,7 @@ def test_every_problem_is_a_line_with_its_file(tmp_path: Path) -> None:
     assert lines[2].endswith(f"r-c is that of {third}; rename one")
 
 
-def test_a_rule_against_what_is_usual_fits_and_is_judged(tmp_path: Path) -> None:
+def test_a_rule_against_what_is_usual_fits_and_is_evaluated(tmp_path: Path) -> None:
     text = "rule_id: a\nkind: baseline\nmetric: revenue\n"
     file = written(tmp_path, "a.yaml", text + "condition: {baseline: hour_of_week, sigmas: 3}\n")
 

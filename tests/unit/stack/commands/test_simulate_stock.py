@@ -10,7 +10,14 @@ import pytest
 
 from ops.cli.alerts import chart
 from ops.cli.alerts.chart import RAISED
-from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
+from tests.support.alerts.evaluated_shelves import (
+    SOLD_OUT,
+    deliver,
+    look,
+    open_shelves,
+    rebuild,
+    sell,
+)
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, in_force
 from tests.support.evaluation.simulate_command import simulate_command
 from tests.support.questions.stock_world import moved

@@ -42,12 +42,14 @@ def test_a_family_that_some_partition_has_not_spoken_of_lags_for_ever() -> None:
 
 
 @pytest.mark.parametrize("now", INSTANTS)
-def test_the_evaluator_is_blind_since_the_oldest_tick_that_was_judged_last(now: int) -> None:
-    judged = {0: now - 2 * SECOND, 1: now - 600 * SECOND, 2: now + SECOND}
+def test_the_evaluator_is_blind_since_the_oldest_tick_that_was_evaluated_last(now: int) -> None:
+    evaluated_at = {0: now - 2 * SECOND, 1: now - 600 * SECOND, 2: now + SECOND}
 
-    assert "tally_evaluator_blind_seconds 600.0\n" in text(now, evaluated_at=judged)
+    assert "tally_evaluator_blind_seconds 600.0\n" in text(now, evaluated_at=evaluated_at)
     # It grows by itself: nobody has to be asked.
-    assert "tally_evaluator_blind_seconds 660.0\n" in text(now + 60 * SECOND, evaluated_at=judged)
+    assert "tally_evaluator_blind_seconds 660.0\n" in text(
+        now + 60 * SECOND, evaluated_at=evaluated_at
+    )
 
 
 def test_deliveries_wait_as_long_as_the_oldest_and_dead_ones_are_summed() -> None:

@@ -21,7 +21,7 @@ from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.alerts.alert_suite import ENDED, OPEN, STORY
 from tests.support.evaluation.evaluating import BUSY, ListedRules, in_force
-from tests.support.evaluation.simulating import AwayRules, desk_over
+from tests.support.evaluation.simulating import AwayRules, simulations_over
 from tests.support.questions.api_suite import DAY, Ask, asking
 from tests.support.serving.published import references, unlike
 from tests.support.serving.serving_example import DIRTY, NEW, SETTLED, example
@@ -85,7 +85,7 @@ def app(views: TroubledViews) -> FastAPI:
     # Its streams end: an answer without an end is of other tests.
     feed.end()
     rules = TroubledRules(in_force(BUSY, "2026-11-20T00:00"), of=views)
-    return create_app(Settings(), views, feed, desk_over(views, rules), WRITTEN)
+    return create_app(Settings(), views, feed, simulations_over(views, rules), WRITTEN)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from alerting.rules.changes import plan_rule
 from alerting.rules.versions import RuleHistory
 from tally.config.settings import Settings
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, in_force
-from tests.support.evaluation.simulating import AwayRules, WrittenRules, desk_over
+from tests.support.evaluation.simulating import AwayRules, WrittenRules, simulations_over
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews
@@ -29,14 +29,14 @@ NOTHING = RuleHistory({}, {})
 @pytest.fixture
 def get() -> Iterator[Get]:
     views = MemoryViews(report_world())
-    with mounted(views, Settings(), desk_over(views, RULES)) as function:
+    with mounted(views, Settings(), simulations_over(views, RULES)) as function:
         yield function
 
 
 @pytest.fixture
 def closed() -> Iterator[Get]:
     views = MemoryViews(report_world())
-    with mounted(views, Settings(rule_edits="refuse"), desk_over(views, RULES)) as function:
+    with mounted(views, Settings(rule_edits="refuse"), simulations_over(views, RULES)) as function:
         yield function
 
 
@@ -91,7 +91,7 @@ def test_where_edits_are_refused_the_page_only_checks_and_shows(closed: Get) -> 
 
 def test_without_the_topic_the_page_says_so() -> None:
     views = MemoryViews(report_world())
-    with mounted(views, Settings(), desk_over(views, AwayRules())) as get:
+    with mounted(views, Settings(), simulations_over(views, AwayRules())) as get:
         answers = [get("/rules/busy/edit"), get("/new-rule")]
 
     assert "cannot be read right now" in answers[0].text

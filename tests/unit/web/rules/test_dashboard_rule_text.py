@@ -14,7 +14,7 @@ from nicegui import Client, ui
 from tally.config.settings import Settings
 from tests.support.clients.measured_requests import MAX_BYTES, MAX_LOOP_SECONDS
 from tests.support.evaluation.evaluating import BUSY, DAY, in_force
-from tests.support.evaluation.simulating import WrittenRules, desk_over
+from tests.support.evaluation.simulating import WrittenRules, simulations_over
 from tests.support.questions.pages import Get, mounted
 from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews
@@ -26,7 +26,7 @@ from web.dashboard.rules.rule_text import MAX_SIGNS, change_problem
 def get() -> Iterator[Get]:
     views = MemoryViews(report_world())
     rules = WrittenRules(in_force(BUSY, f"{DAY}T08:00"))
-    with mounted(views, Settings(), desk_over(views, rules)) as function:
+    with mounted(views, Settings(), simulations_over(views, rules)) as function:
         yield function
 
 

@@ -25,7 +25,7 @@ from tests.support.evaluation.evaluating import (
     in_force,
     sold,
 )
-from tests.support.evaluation.simulating import desk_over, page_of
+from tests.support.evaluation.simulating import page_of, simulations_over
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale
 from web.dashboard.rules.figure import RuleFigure, describe_rule, rule_chart
@@ -45,11 +45,11 @@ RULES = ListedRules(
 ASKED = {"store": "367", "days": "7", "until": DAY}
 
 
-def test_a_rule_that_cannot_be_judged_says_so_with_the_reason() -> None:
+def test_a_rule_that_cannot_be_evaluated_says_so_with_the_reason() -> None:
     views = MemoryViews(World(rows=[sale("367", f"{DAY}T09:45", 2, 300)]))
     views.world.activity = sends(SALES, "367")
-    desk = desk_over(views, RULES)
-    with mounted(views, Settings(), desk, watch=Brokers()) as get:
+    simulations = simulations_over(views, RULES)
+    with mounted(views, Settings(), simulations, watch=Brokers()) as get:
         found = with_attribute(get("/rules/busy", **ASKED), "data-judged")
         silent = with_attribute(get("/rules/silent", **ASKED), "data-judged")
 
@@ -93,8 +93,8 @@ def store() -> Iterator[Watched]:
 
 @pytest.fixture(scope="module")
 def get(store: Watched) -> Iterator[Get]:
-    desk = desk_over(store.views, RULES, store.settings)
-    with mounted(store.views, store.settings, desk) as function:
+    simulations = simulations_over(store.views, RULES, store.settings)
+    with mounted(store.views, store.settings, simulations) as function:
         yield function
 
 

@@ -10,9 +10,16 @@ import pytest
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.simulate import store as simulation
 from tally.time.instants import to_millis
-from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
+from tests.support.alerts.evaluated_shelves import (
+    SOLD_OUT,
+    deliver,
+    look,
+    open_shelves,
+    rebuild,
+    sell,
+)
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, in_force
-from tests.support.evaluation.simulating import desk_over, page_of
+from tests.support.evaluation.simulating import page_of, simulations_over
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.questions.stock_world import counted, moved
 from tests.support.serving.serving_world import at
@@ -41,8 +48,8 @@ def store() -> Iterator[Watched]:
 
 @pytest.fixture
 def get(store: Watched) -> Iterator[Get]:
-    desk = desk_over(store.views, RULES, store.settings)
-    with mounted(store.views, store.settings, desk) as function:
+    simulations = simulations_over(store.views, RULES, store.settings)
+    with mounted(store.views, store.settings, simulations) as function:
         yield function
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.alerts.judged_shelves import (
+from tests.support.alerts.evaluated_shelves import (
     EVENING,
     SOLD_OUT,
     deliver,
@@ -54,7 +54,7 @@ def clock(quarter: int) -> str:
     return f"{FIRST_HOUR + quarter // 4:02d}:{quarter % 4 * 15:02d}"
 
 
-def judged(told: Sequence[ShopEvent], *, one_by_one: bool) -> set[tuple[str, str, str]]:
+def episodes_of(told: Sequence[ShopEvent], *, one_by_one: bool) -> set[tuple[str, str, str]]:
     """Subject, edge and window of each alert that stands at the end."""
     rules = ListedRules(in_force(SOLD_OUT, f"{DAY}T08:00"))
     with closing(Watched(rules)) as shop:
@@ -98,7 +98,7 @@ def by_hand(told: Sequence[ShopEvent], article: str) -> list[tuple[int, int | No
     """First and last quarter hour of each time that the shelf was empty."""
     units = {one.quarter: one.units for one in told if one.article == article}
     level, found = EVENING[article], list[tuple[int, int | None]]()
-    # One more, in which nothing moves: it is judged too.
+    # One more, in which nothing moves: it is evaluated too.
     for quarter in range(QUARTERS + 1):
         before, level = level, level + units.get(quarter, 0)
         is_open = bool(found) and found[-1][1] is None
@@ -121,8 +121,10 @@ def expected(told: Sequence[ShopEvent]) -> set[tuple[str, str, str]]:
 
 @settings(max_examples=60, deadline=None)
 @given(told=events)
-def test_judged_at_once_it_is_the_times_in_which_a_shelf_was_empty(told: list[ShopEvent]) -> None:
-    assert judged(told, one_by_one=False) == expected(told)
+def test_evaluated_at_once_it_is_the_times_in_which_a_shelf_was_empty(
+    told: list[ShopEvent],
+) -> None:
+    assert episodes_of(told, one_by_one=False) == expected(told)
 
 
 @settings(max_examples=60, deadline=None)
@@ -130,7 +132,7 @@ def test_judged_at_once_it_is_the_times_in_which_a_shelf_was_empty(told: list[Sh
 def test_woken_one_by_one_in_any_order_each_time_has_one_raise_inside(
     told: list[ShopEvent],
 ) -> None:
-    found = judged(told, one_by_one=True)
+    found = episodes_of(told, one_by_one=True)
 
     for article in EVENING:
         raise_of = f"item:{article}", "raise"

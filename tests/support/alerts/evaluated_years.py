@@ -18,7 +18,7 @@ from alerting.evaluate.snapshot.rule_readings import VersionMetrics, build_readi
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.evaluate.step import ALERTS, RESOLUTIONS, RESTATEMENTS, TICKS, Evaluator
-from alerting.evaluate.verdicts import verdicts as judgements
+from alerting.evaluate.verdicts import verdicts as verdicts_module
 from alerting.rules.rule import Condition, Rule, RuleVersion
 from runtime.processor.commit.record import Input, Output
 from serving.storage.rows import Activity
@@ -60,7 +60,7 @@ class DrawnWindows:
 
     def __init__(self, start: int, drawn: bytes, family: str, *, is_covered: bool) -> None:
         self.start, self.family, self._drawn = start, family, drawn
-        self.complete = self.settled = bytes([is_covered]) * A_DAY
+        self.covered = self.final = bytes([is_covered]) * A_DAY
         self.cells = [None] * A_DAY
 
     def window_number(self, window: int) -> int:
@@ -68,7 +68,7 @@ class DrawnWindows:
         return (window - self.start) // WINDOW_MILLIS
 
     def cells_at(self, place: int) -> None:
-        """Nothing was read: what is judged is drawn."""
+        """Nothing was read: what is evaluated is drawn."""
         return self.cells[place]
 
     def verdicts(self, _rule: Rule) -> bytes:
@@ -81,7 +81,7 @@ class DrawnWindows:
 
 
 @dataclass
-class JudgedYears:
+class EvaluatedYears:
     """One partition, a tick at a time, as everybody who reads its topics sees it."""
 
     plan: Plan
@@ -196,7 +196,7 @@ class JudgedYears:
             return
         one = self.plan.random.choice(left)
         chain = Chain(one.rule_id, one.store_id, one.subject)
-        # The tick that is judged next is of this window.
+        # The tick that is evaluated next is of this window.
         behind = number_of(midnight(date.fromisoformat(one.window.start[:10])))
         clock = int(one.window.start[11:13]) * 4 + int(one.window.start[14:16]) // 15
         window = max(self.now, behind + clock + 1)
@@ -248,14 +248,14 @@ class JudgedYears:
         self.alerts.append(alert)
 
 
-def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
+def patch_reading(years: EvaluatedYears, patch: pytest.MonkeyPatch) -> None:
     """What the evaluator knows of days is from now on what the years have drawn."""
 
     class DrawnDays:
         def __init__(
             self,
             memory: PartitionMemory,
-            _moment: SnapshotReader,
+            _snapshot: SnapshotReader,
             now: Mapping[FamilyDay, EvaluatedDay],
         ) -> None:
             self._memory, self._now = memory, now
@@ -283,16 +283,16 @@ def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
         def _windows(self, reading: Any, of_chain: tuple[str, str, int]) -> DrawnWindows:
             known = years.windows(reading, of_chain)
             of = known.family, day_of(number_of(known.start))
-            judged = self._now.get(of) or self._memory.evaluated_days.get(of)
-            if judged is not None and judged.is_settled:
-                known.settled = b"\1" * A_DAY
+            evaluated_day = self._now.get(of) or self._memory.evaluated_days.get(of)
+            if evaluated_day is not None and evaluated_day.is_settled:
+                known.final = b"\1" * A_DAY
             return known
 
-    async def read(_moment: SnapshotReader, _wanted: object) -> None:
+    async def read(_snapshot: SnapshotReader, _wanted: object) -> None:
         await asyncio.sleep(0)
 
-    patch.setattr(judgements, "FactsCache", DrawnDays)
+    patch.setattr(verdicts_module, "FactsCache", DrawnDays)
     patch.setattr(SnapshotReader, "read", read)
-    patch.setattr(SnapshotReader, "missing", lambda _moment, _wanted: [])
+    patch.setattr(SnapshotReader, "missing", lambda _snapshot, _wanted: [])
     patch.setattr(years.views, "current_generations", years.current_generations)
     patch.setattr(years.views, "active_stores", years.active_stores)

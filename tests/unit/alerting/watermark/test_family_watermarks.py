@@ -1,4 +1,4 @@
-"""One family's walk: what holds it back, and what lets it go on."""
+"""One family's watermarks: what holds them back, and what lets them go on."""
 
 from dataclasses import replace
 
@@ -22,43 +22,45 @@ AT_REST = PipelineSnapshot(
 )
 
 
-def said(*looks: PipelineSnapshot) -> dict[int, int | None]:
-    """By partition the instant that is said after the looks."""
-    walk = FamilyWatermarks()
-    for look in looks:
-        walk = advance(walk, look)
-    return {number: one.through for number, one in walk.watermarks.items()}
+def instants_after(*snapshots: PipelineSnapshot) -> dict[int, int | None]:
+    """By partition the instant up to which is read after the snapshots."""
+    watermarks = FamilyWatermarks()
+    for snapshot in snapshots:
+        watermarks = advance(watermarks, snapshot)
+    return {number: one.through for number, one in watermarks.watermarks.items()}
 
 
 def test_pipeline_at_rest_is_through_at_once() -> None:
-    assert said(AT_REST) == {0: 100, 1: 100}
+    assert instants_after(AT_REST) == {0: 100, 1: 100}
 
 
 def test_normaliser_that_has_not_passed_one_raw_partition_holds_back_all() -> None:
-    assert said(replace(AT_REST, positions={0: 4, 1: 0})) == {0: None, 1: None}
+    assert instants_after(replace(AT_REST, positions={0: 4, 1: 0})) == {0: None, 1: None}
 
 
 def test_partition_of_which_nobody_tells_holds_back_be_it_empty() -> None:
-    assert said(replace(AT_REST, positions={0: 5})) == {0: None, 1: None}
-    assert said(replace(AT_REST, stable_ends={0: 7})) == {0: 100, 1: None}
-    assert said(replace(AT_REST, canonical_ends={0: 7})) == {0: 100, 1: None}
-    assert said(replace(AT_REST, speed_positions={0: SpeedPosition(7, ONE)})) == {0: 100}
-    assert said(replace(AT_REST, raw_ends={})) == {0: None, 1: None}
+    assert instants_after(replace(AT_REST, positions={0: 5})) == {0: None, 1: None}
+    assert instants_after(replace(AT_REST, stable_ends={0: 7})) == {0: 100, 1: None}
+    assert instants_after(replace(AT_REST, canonical_ends={0: 7})) == {0: 100, 1: None}
+    assert instants_after(replace(AT_REST, speed_positions={0: SpeedPosition(7, ONE)})) == {0: 100}
+    assert instants_after(replace(AT_REST, raw_ends={})) == {0: None, 1: None}
 
 
 def test_open_transaction_holds_back_its_partition_alone() -> None:
-    assert said(replace(AT_REST, canonical_ends={0: 8, 1: 0})) == {0: None, 1: 100}
+    assert instants_after(replace(AT_REST, canonical_ends={0: 8, 1: 0})) == {0: None, 1: 100}
 
 
 def test_who_has_read_beyond_the_end_has_read_another_log() -> None:
-    assert said(replace(AT_REST, canonical_ends={0: 2, 1: 0}, stable_ends={0: 2, 1: 0})) == {
+    assert instants_after(
+        replace(AT_REST, canonical_ends={0: 2, 1: 0}, stable_ends={0: 2, 1: 0})
+    ) == {
         0: None,
         1: 100,
     }
 
 
 def test_busy_pipeline_is_told_of_by_what_was_seen_before() -> None:
-    looks = [
+    snapshots = [
         replace(
             AT_REST,
             at=100 + step,
@@ -71,9 +73,9 @@ def test_busy_pipeline_is_told_of_by_what_was_seen_before() -> None:
         for step in range(1, 20)
     ]
 
-    instants = [said(*looks[:count])[0] or 100 for count in range(1, 20)]
+    instants = [instants_after(*snapshots[:count])[0] or 100 for count in range(1, 20)]
 
-    # Never more than five looks behind, and never at its ends.
+    # Never more than five snapshots behind, and never at its ends.
     assert all(at >= 100 + count - 5 for count, at in enumerate(instants, start=1))
     assert instants == sorted(instants) and instants[-1] < 119
 
@@ -86,7 +88,7 @@ def test_raw_topic_made_anew_is_waited_for_by_its_own_ends() -> None:
         for end in (1, 2, 3)
     ]
 
-    assert said(behind, *anew) == {0: 202, 1: 202}
+    assert instants_after(behind, *anew) == {0: 202, 1: 202}
 
 
 def test_higher_epoch_begins_anew_and_a_lower_one_is_not_heard() -> None:
@@ -94,17 +96,17 @@ def test_higher_epoch_begins_anew_and_a_lower_one_is_not_heard() -> None:
     again = replace(
         AT_REST, at=200, speed_positions={0: SpeedPosition(3, later), 1: SpeedPosition(0, later)}
     )
-    walk = advance(advance(FamilyWatermarks(), AT_REST), again)
+    watermarks = advance(advance(FamilyWatermarks(), AT_REST), again)
 
-    assert walk.watermarks == {0: Watermark(later, None), 1: Watermark(later, 200)}
-    assert advance(walk, replace(AT_REST, at=300)).watermarks == walk.watermarks
+    assert watermarks.watermarks == {0: Watermark(later, None), 1: Watermark(later, 200)}
+    assert advance(watermarks, replace(AT_REST, at=300)).watermarks == watermarks.watermarks
 
 
 def test_floor_that_rises_within_an_epoch_takes_nothing_back() -> None:
     higher = SpeedEpoch(1, 900)
-    walk = advance(FamilyWatermarks(), AT_REST)
-    walk = advance(
-        walk, replace(AT_REST, positions={}, speed_positions={0: SpeedPosition(7, higher)})
+    watermarks = advance(FamilyWatermarks(), AT_REST)
+    watermarks = advance(
+        watermarks, replace(AT_REST, positions={}, speed_positions={0: SpeedPosition(7, higher)})
     )
 
-    assert walk.watermarks[0] == Watermark(higher, 100)
+    assert watermarks.watermarks[0] == Watermark(higher, 100)

@@ -19,8 +19,8 @@ from tests.support.serving.serving_world import PARTITIONS, MemoryViews, World, 
 
 
 @dataclass
-class JudgedDays:
-    """Judges one store of a world at an instant, up to which all that had arrived was read."""
+class StoreEvaluation:
+    """Evaluates one store of a world at an instant, up to which all that had arrived was read."""
 
     world: World
     now: str
@@ -30,7 +30,7 @@ class JudgedDays:
 
     def __post_init__(self) -> None:
         registry = StoreRegistry.load(self.settings)
-        self.moment = SnapshotReader(MemoryViews(self.world), registry, self.settings)
+        self.snapshot = SnapshotReader(MemoryViews(self.world), registry, self.settings)
         self.memory = PartitionMemory(partition_number(self.store, PARTITIONS))
         instant = to_millis(at(self.now))
         self.memory.tick = Tick(
@@ -42,9 +42,9 @@ class JudgedDays:
         for family in self.families:
             self.memory.begin_store((family, self.store), 0)
 
-    def judgements(self, rules: RuleSet) -> Verdicts:
-        """What judges by these rules."""
-        return Verdicts(rules, self.memory, self.moment, self._read_now)
+    def verdicts(self, rules: RuleSet) -> Verdicts:
+        """What evaluates by these rules."""
+        return Verdicts(rules, self.memory, self.snapshot, self._read_now)
 
     def of_day(self, rule: Rule | Sequence[RuleVersion], noon: str) -> list[DayWindow]:
         """The windows of the local day that holds the instant, by a rule or by versions of one."""
@@ -54,12 +54,12 @@ class JudgedDays:
             else rule
         )
         rules = RuleSet({versions[0].rule.rule_id: tuple(versions)})
-        judged: VersionedRule = rules.rules[0]
-        start = self.moment.days(self.store).day(to_millis(at(noon))).start
-        return self.judgements(rules).day_windows(judged, self.store, start)
+        versioned: VersionedRule = rules.rules[0]
+        start = self.snapshot.days(self.store).day(to_millis(at(noon))).start
+        return self.verdicts(rules).day_windows(versioned, self.store, start)
 
     def _read_now(self, wanted: Sequence[ReadRequest]) -> None:
-        asyncio.run(self.moment.read(wanted))
+        asyncio.run(self.snapshot.read(wanted))
 
 
 def _always(rule: Rule) -> RuleVersion:

@@ -34,8 +34,8 @@ def probe_by_the_clock(
     pipeline: Any, families: Sequence[str], at: int
 ) -> dict[str, PipelineSnapshot]:
     """Take the instant after the probe instead of the one before it."""
-    looks = probe_pipeline(pipeline, families, at)
-    return {name: replace(look, at=pipeline.now) for name, look in looks.items()}
+    snapshots = probe_pipeline(pipeline, families, at)
+    return {name: replace(snapshot, at=pipeline.now) for name, snapshot in snapshots.items()}
 
 
 def probe_past_transactions(
@@ -55,26 +55,28 @@ def probe_past_transactions(
     }
 
 
-def advance_by_earlier_ends(walk: FamilyWatermarks, look: PipelineSnapshot) -> FamilyWatermarks:
+def advance_by_earlier_ends(
+    earlier: FamilyWatermarks, snapshot: PipelineSnapshot
+) -> FamilyWatermarks:
     """Do not wait for the normaliser, although what it holds is in no topic yet."""
-    return advance(walk, replace(look, positions=look.raw_ends))
+    return advance(earlier, replace(snapshot, positions=snapshot.raw_ends))
 
 
 def advance_where_silence_answers(
-    walk: FamilyWatermarks, look: PipelineSnapshot
+    earlier: FamilyWatermarks, snapshot: PipelineSnapshot
 ) -> FamilyWatermarks:
     """Treat a partition without an answer as empty."""
-    ends = {number: look.raw_ends.get(number, 0) for number in (0, 1)}
-    reached = {number: look.positions.get(number, ends[number]) for number in ends}
-    return advance(walk, replace(look, raw_ends=ends, positions=reached))
+    ends = {number: snapshot.raw_ends.get(number, 0) for number in (0, 1)}
+    reached = {number: snapshot.positions.get(number, ends[number]) for number in ends}
+    return advance(earlier, replace(snapshot, raw_ends=ends, positions=reached))
 
 
-def advance_over_epochs(walk: FamilyWatermarks, look: PipelineSnapshot) -> FamilyWatermarks:
+def advance_over_epochs(earlier: FamilyWatermarks, snapshot: PipelineSnapshot) -> FamilyWatermarks:
     """Count what an earlier definition has read for the next one."""
-    after = advance(walk, look)
+    after = advance(earlier, snapshot)
     watermarks = {
         number: Watermark(new.epoch, max(new.through or 0, before.through or 0))
-        if (before := walk.watermarks.get(number))
+        if (before := earlier.watermarks.get(number))
         else new
         for number, new in after.watermarks.items()
     }

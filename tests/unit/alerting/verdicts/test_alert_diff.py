@@ -31,11 +31,11 @@ def episode(start: int, raised: int, ended: int | None, version: int = 1) -> Epi
 
 
 def days(
-    *spans: tuple[int, int, int | None], settled: Iterable[int] = (), begin: FoldState = IDLE_STATE
+    *spans: tuple[int, int, int | None], covered: Iterable[int] = (), begin: FoldState = IDLE_STATE
 ) -> FoldedDays:
-    """Eight windows with these episodes, of which the settled ones are covered."""
+    """Eight windows with these episodes, of which these are covered."""
     episodes = tuple(episode(*one) for one in spans)
-    return FoldedDays(0, instant(COUNT), begin, episodes, frozenset(map(instant, settled)))
+    return FoldedDays(0, instant(COUNT), begin, episodes, frozenset(map(instant, covered)))
 
 
 def told(
@@ -55,7 +55,7 @@ def told(
     )
 
 
-def judged(
+def transitions(
     folded: FoldedDays,
     *before: PublishedAlert,
     at: int = 3,
@@ -70,19 +70,19 @@ def states(found: Sequence[Transition]) -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize(
-    ("settled", "expected"),
+    ("covered", "expected"),
     [((), "provisional"), ((0, 1), "provisional"), ((0, 1, 2), "confirmed")],
 )
-def test_what_is_wanted_is_raised_and_confirmed_at_once_where_it_is_settled(
-    settled: tuple[int, ...], expected: AlertState
+def test_what_is_wanted_is_raised_and_confirmed_at_once_where_it_is_covered(
+    covered: tuple[int, ...], expected: AlertState
 ) -> None:
-    found = judged(days(OPEN, settled=settled))
+    found = transitions(days(OPEN, covered=covered))
 
     assert states(found) == [("raise", 2, expected)]
 
 
 @pytest.mark.parametrize(
-    ("before", "span", "settled", "expected"),
+    ("before", "span", "covered", "expected"),
     [
         ("provisional", OPEN, range(3), [("raise", 2, "confirmed")]),
         ("provisional", OPEN, range(2), []),
@@ -98,18 +98,18 @@ def test_what_is_wanted_is_raised_and_confirmed_at_once_where_it_is_settled(
 def test_table_of_states(
     before: AlertState,
     span: tuple[int, int, int | None] | None,
-    settled: Iterable[int],
+    covered: Iterable[int],
     expected: list[tuple[str, int, str]],
 ) -> None:
-    folded = days(*([span] if span else []), settled=settled)
+    folded = days(*([span] if span else []), covered=covered)
 
-    assert states(judged(folded, told(2, before))) == expected
+    assert states(transitions(folded, told(2, before))) == expected
 
 
 def test_what_holds_again_is_another_alert_that_names_the_one_before() -> None:
     first = told(2, "retracted")
-    second = judged(days(OPEN), first)[0].alert
-    third = judged(days(OPEN), first, structs.replace(second, state="retracted"))[0].alert
+    second = transitions(days(OPEN), first)[0].alert
+    third = transitions(days(OPEN), first, structs.replace(second, state="retracted"))[0].alert
 
     assert (second.occurrence, second.supersedes) == (2, first.alert_id)
     assert (third.occurrence, third.supersedes) == (3, second.alert_id)
@@ -121,13 +121,13 @@ def test_an_end_of_another_raise_in_the_same_window_is_another_end() -> None:
     its_end = told(5, "retracted", of=gone)
     now = told(2, "confirmed")
 
-    found = judged(days(CLOSED), gone, its_end, now)
+    found = transitions(days(CLOSED), gone, its_end, now)
 
     assert [(one.alert.occurrence, one.alert.of) for one in found] == [(2, now.alert_id)]
 
 
 def test_an_episode_that_has_ended_has_an_end_of_its_own() -> None:
-    raised, ended = judged(days(CLOSED, settled=range(6)))
+    raised, ended = transitions(days(CLOSED, covered=range(6)))
 
     assert states([raised, ended]) == [("raise", 2, "confirmed"), ("clear", 5, "confirmed")]
     assert (ended.alert.of, ended.alert.version) == (raised.alert.alert_id, 1)
@@ -135,7 +135,7 @@ def test_an_episode_that_has_ended_has_an_end_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("span", "settled", "expected"),
+    ("span", "covered", "expected"),
     [
         # Its window stays that of which it was first told.
         ((1, 2, 6), range(7), [("clear", 5, "confirmed")]),
@@ -147,18 +147,18 @@ def test_an_episode_that_has_ended_has_an_end_of_its_own() -> None:
     ],
 )
 def test_an_end_is_one_alert_wherever_it_moves(
-    span: tuple[int, int, int | None], settled: Iterable[int], expected: list[tuple[str, int, str]]
+    span: tuple[int, int, int | None], covered: Iterable[int], expected: list[tuple[str, int, str]]
 ) -> None:
     raised = told(2, "confirmed")
 
-    assert states(judged(days(span, settled=settled), raised, told(5, of=raised))) == expected
+    assert states(transitions(days(span, covered=covered), raised, told(5, of=raised))) == expected
 
 
 def test_an_end_goes_with_its_raise_and_after_it() -> None:
     raised = told(2, "confirmed")
     end = told(5, of=raised)
 
-    found = judged(days(settled=range(3)), raised, end, causes={instant(2): "erasure"})
+    found = transitions(days(covered=range(3)), raised, end, causes={instant(2): "erasure"})
 
     assert states(found) == [("raise", 2, "retracted"), ("clear", 5, "retracted")]
     assert {one.reason for one in found} == {"erasure"}
@@ -167,7 +167,7 @@ def test_an_end_goes_with_its_raise_and_after_it() -> None:
 def test_an_end_without_a_raise_that_stands_is_taken_back() -> None:
     end = told(5, of=told(2))
 
-    assert states(judged(days(settled=range(6)), told(2, "retracted"), end)) == [
+    assert states(transitions(days(covered=range(6)), told(2, "retracted"), end)) == [
         ("clear", 5, "retracted")
     ]
 
@@ -175,34 +175,34 @@ def test_an_end_without_a_raise_that_stands_is_taken_back() -> None:
 def test_of_two_alerts_in_one_episode_the_earlier_stays() -> None:
     early, late = told(2), told(4)
 
-    found = judged(days((1, 2, None), settled=range(6)), late, early)
+    found = transitions(days((1, 2, None), covered=range(6)), late, early)
 
     assert states(found) == [("raise", 2, "confirmed"), ("raise", 4, "retracted")]
     assert [one.reason for one in found] == [None, "merged"]
 
 
 def test_an_episode_whose_start_moves_keeps_its_alert() -> None:
-    assert judged(days((0, 1, None)), told(2)) == []
+    assert transitions(days((0, 1, None)), told(2)) == []
 
 
-def test_a_moved_start_is_confirmed_once_the_later_of_both_windows_is_settled() -> None:
-    folded = days((2, 4, None), settled=range(4))
+def test_a_moved_start_is_confirmed_once_the_later_of_both_windows_is_covered() -> None:
+    folded = days((2, 4, None), covered=range(4))
 
-    assert judged(folded, told(2)) == []
-    assert states(judged(days((2, 4, None), settled=range(5)), told(2))) == [
+    assert transitions(folded, told(2)) == []
+    assert states(transitions(days((2, 4, None), covered=range(5)), told(2))) == [
         ("raise", 2, "confirmed")
     ]
 
 
 @pytest.mark.parametrize(("at", "late"), [(3, False), (4, False), (5, True)])
 def test_a_first_message_long_after_its_window_is_late(at: int, late: bool) -> None:
-    found = judged(days(OPEN), at=at)[0].alert
+    found = transitions(days(OPEN), at=at)[0].alert
 
     assert (found.late, found.raised_at) == (late, instant(at))
 
 
 def test_a_later_state_is_as_late_as_the_first_message_was() -> None:
-    found = judged(days(OPEN, settled=range(3)), told(2), at=100)[0].alert
+    found = transitions(days(OPEN, covered=range(3)), told(2), at=100)[0].alert
 
     assert (found.late, found.raised_at) == (False, instant(3))
 
@@ -211,21 +211,21 @@ def test_alerts_of_other_days_are_left_alone() -> None:
     before = FoldedDays(instant(4), instant(8), IDLE_STATE, (), ALL)
     after = FoldedDays(0, instant(2), IDLE_STATE, (), ALL)
 
-    assert judged(before, told(2)) == judged(after, told(2)) == []
+    assert transitions(before, told(2)) == transitions(after, told(2)) == []
 
 
 def test_an_episode_from_the_day_before_keeps_its_alert_and_gets_its_end() -> None:
     begin = FoldState(open=episode(1, 2, None))
     folded = FoldedDays(instant(4), instant(8), begin, (episode(1, 2, 5),), ALL)
 
-    assert states(judged(folded, told(2, "confirmed"))) == [("clear", 5, "confirmed")]
+    assert states(transitions(folded, told(2, "confirmed"))) == [("clear", 5, "confirmed")]
 
 
 def test_a_retired_rule_leaves_its_last_alert_as_it_is_and_its_version_settles_it() -> None:
     said: list[Verdict] = [0, 1, 1, 0, 0, 0]
     folded = fold([WindowVerdict(instant(place), one, 1, 2) for place, one in enumerate(said)])
 
-    found = judged(FoldedDays(0, instant(6), IDLE_STATE, folded.episodes, ALL), told(2))
+    found = transitions(FoldedDays(0, instant(6), IDLE_STATE, folded.episodes, ALL), told(2))
 
     assert states(found) == [("raise", 2, "confirmed")]
 

@@ -1,4 +1,4 @@
-"""The gauge of rules that cannot be judged, and that each reason is a verdict that says nothing."""
+"""The gauge of rules that cannot be evaluated; each reason is a verdict that says nothing."""
 
 import asyncio
 from dataclasses import replace
@@ -10,7 +10,7 @@ from alerting.episodes.verdict import evaluate_window
 from alerting.evaluate.snapshot.rule_readings import resolve_metrics
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.snapshot.window_facts import WindowCells, build_facts
-from alerting.health import service as health_desk
+from alerting.health import service as health_service
 from alerting.health.service import RuleHealthService, UnevaluatedCounter
 from alerting.health.store import EvaluatedPartition, HealthTarget, RuleInForce, find_day_reasons
 from alerting.rules.rule import Rule
@@ -33,7 +33,7 @@ from tests.contract.api.alerts.test_rule_health import (
     sends,
 )
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, in_force
-from tests.support.evaluation.simulating import desk_over
+from tests.support.evaluation.simulating import simulations_over
 from tests.support.serving.serving_world import MemoryViews, World, at, sale
 
 
@@ -45,8 +45,8 @@ def selling() -> MemoryViews:
 
 def counter_over(views: MemoryViews, *rules: Rule) -> UnevaluatedCounter:
     settings = Settings()
-    desk = desk_over(views, listed(*rules))
-    health = RuleHealthService(desk.rules, Brokers().facts, views, settings, desk.now)
+    simulations = simulations_over(views, listed(*rules))
+    health = RuleHealthService(simulations.rules, Brokers().facts, views, settings, simulations.now)
     return UnevaluatedCounter(health, KnownStores(views, StoreRegistry.load(settings)))
 
 
@@ -72,7 +72,7 @@ def test_each_rule_has_its_stores_counted_by_reason() -> None:
 
 
 def test_rules_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_desk, "MAX_RULES", 1)
+    monkeypatch.setattr(health_service, "MAX_RULES", 1)
 
     found = scraped(counter_over(selling(), BUSY, GONE))
 
@@ -110,7 +110,9 @@ def test_scrapes_begin_one_count_and_no_further_one() -> None:
 @pytest.mark.parametrize("rule", [BUSY, SILENT, USUAL, replace(BUSY, on_silence="raise")])
 @pytest.mark.parametrize("store_id", ["367", "406"])
 @pytest.mark.parametrize("floor", [0, to_millis(at(f"{DAY}T12:00"))])
-def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, floor: int) -> None:
+def test_whatever_cannot_be_evaluated_gets_no_verdict(
+    rule: Rule, store_id: str, floor: int
+) -> None:
     views, settings = selling(), Settings()
     metrics = resolve_metrics(rule)
     assert metrics is not None
@@ -118,19 +120,19 @@ def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, fl
     facts = Brokers(epochs={"sales": SpeedEpoch(SALES.epoch, floor)}).facts()
     number = partition_number(store_id, settings.partitions)
     state = EvaluatedPartition(facts.ticks[number], facts.evaluated_at[number])
-    moment = SnapshotReader(views, StoreRegistry.load(settings), settings)
+    snapshot = SnapshotReader(views, StoreRegistry.load(settings), settings)
     known_by = checked.evaluation_tick(state.tick)
-    span = moment.days(store_id).day(to_millis(at(NOW))).cut_at(known_by.closed)
-    asyncio.run(moment.read(checked.list_requests(store_id, span)))
+    span = snapshot.days(store_id).day(to_millis(at(NOW))).cut_at(known_by.closed)
+    asyncio.run(snapshot.read(checked.list_requests(store_id, span)))
 
-    read = HealthTarget(store_id, date(2026, 11, 1), moment, state)
+    read = HealthTarget(store_id, date(2026, 11, 1), snapshot, state)
     reasons = dict(find_day_reasons(checked, read, span))
 
     compared = 0
-    for cell in moment.cells(metrics.metric, store_id, span):
+    for cell in snapshot.cells(metrics.metric, store_id, span):
         cells = WindowCells(cell)
         ruling = evaluate_window(rule, build_facts(rule, metrics, cells, known_by, is_exempt=False))
-        # What is judged may say nothing too: a value between the two conditions.
+        # What is evaluated may say nothing too: a value between the two conditions.
         assert reasons[cells.start] is None or ruling == 0
         compared += reasons[cells.start] is not None
     is_blind = floor > 0 or (rule.kind, rule.on_silence) == ("threshold", "hold")

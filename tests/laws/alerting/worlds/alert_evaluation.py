@@ -1,4 +1,4 @@
-"""An evaluator's judgement of a partition, on the shipped functions: verdicts of windows, the fold
+"""An evaluator's evaluation of a partition, on the shipped functions: verdicts of windows, the fold
 of the days that are named, and what is to be told of them."""
 
 from collections import Counter
@@ -31,15 +31,15 @@ BUSY = Rule(
 SILENT = Rule(rule_id="silent", kind="silence", family="receipts", on_silence="raise")
 RULES = (BUSY, SILENT)
 LATE_AFTER_SECONDS = 900
-Judgements = Callable[[int], Sequence[WindowVerdict]]
+DayVerdicts = Callable[[int], Sequence[WindowVerdict]]
 
 
 @dataclass
 class Memory:
     """What a process knows of a partition, and keeps in the state topic.
 
-    `closed`: windows before it are; `judged`: by day the token of the generation that was read;
-    `days`: how many had begun at the last judgement.
+    `closed`: windows before it are; `evaluated`: by day the token of the generation that was read;
+    `days`: how many had begun at the last evaluation.
     """
 
     told: dict[str, PublishedAlert] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class Memory:
     closed: int = 0
     days: int = 0
     edit: int | None = None
-    judged: dict[int, int] = field(default_factory=dict)
+    evaluated: dict[int, int] = field(default_factory=dict)
     position: int = 0
 
     def copy(self) -> "Memory":
         states = {chain: FoldTimeline(line.entries) for chain, line in self.states.items()}
-        return replace(self, told=dict(self.told), states=states, judged=dict(self.judged))
+        return replace(self, told=dict(self.told), states=states, evaluated=dict(self.evaluated))
 
 
 def instant(window: int) -> int:
@@ -90,18 +90,18 @@ def reaching(told: Iterable[PublishedAlert], since: int) -> list[PublishedAlert]
 
 def remember(line: ChainDays, refolding: Refolding) -> None:
     """The states at the starts of the days that were folded."""
-    for days, states in zip(refolding.stretches, refolding.states, strict=True):
+    for days, states in zip(refolding.spans, refolding.states, strict=True):
         line.states.set_days(states, days.until if days.until < line.boundaries[-1] else None)
 
 
-class Judging(Shop):
-    """The stores, and how a partition of them is judged."""
+class EvaluatedShop(Shop):
+    """The stores, and how a partition of them is evaluated."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fired: Counter[str] = Counter()
 
-    def judge(
+    def evaluate_store(
         self,
         store: int,
         memory: Memory,
@@ -120,26 +120,26 @@ class Judging(Shop):
                 [instant(day * DAY) for day in named],
                 instant(memory.days * DAY),
             )
-            judgements_of = partial(self.judgements, rule, store, memory, pointers)
-            found += self.judge_chain(chain, line, memory, judgements_of)
+            evaluate_day = partial(self.window_verdicts, rule, store, memory, pointers)
+            found += self.evaluate_chain(chain, line, memory, evaluate_day)
         memory.days = len(begun)
         return found
 
-    def judge_chain(
-        self, chain: Chain, line: ChainDays, memory: Memory, judgements_of: Judgements
+    def evaluate_chain(
+        self, chain: Chain, line: ChainDays, memory: Memory, evaluate_day: DayVerdicts
     ) -> list[Transition]:
         """The same of one rule."""
         own = {key: one for key, one in memory.told.items() if one.chain == chain}
-        refolding = refold(line, partial(reaching, own.values()), judgements_of)
+        refolding = refold(line, partial(reaching, own.values()), evaluate_day)
         found: list[Transition] = []
-        for days in refolding.stretches:
+        for days in refolding.spans:
             before = reaching(own.values(), days.since)
             told_now = self.tell(chain, days, before, instant(memory.closed))
             own |= {one.alert.alert_id: one.alert for one in told_now}
             found += told_now
         memory.told |= own
         remember(line, refolding)
-        folded = sum(days.until - days.start for days in refolding.stretches)
+        folded = sum(days.until - days.start for days in refolding.spans)
         self.fired["days left alone"] += folded < line.boundaries[-1] - line.boundaries[0]
         return found
 
@@ -151,7 +151,7 @@ class Judging(Shop):
             chain, days, told, EvaluationContext(at=at, late_after=LATE_AFTER_SECONDS)
         )
 
-    def judgements(
+    def window_verdicts(
         self,
         rule: Rule,
         store: int,
@@ -163,11 +163,11 @@ class Judging(Shop):
         first = number(start)
         last = min(first + DAY - 1, memory.closed, WINDOWS - 1)
         return [
-            self.judgement(rule, store, window, memory, pointers)
+            self.window_verdict(rule, store, window, memory, pointers)
             for window in range(first, last + 1)
         ]
 
-    def judgement(
+    def window_verdict(
         self,
         rule: Rule,
         store: int,
@@ -177,14 +177,14 @@ class Judging(Shop):
     ) -> WindowVerdict:
         """The verdict on one window."""
         served = self.served(store, window, pointers)
-        is_complete = served is not None and served.is_complete
+        is_covered = served is not None and served.is_covered
         is_closed = memory.closed > window
         row = served.row if served is not None and served.row.events else None
         value = None if row is None else row.events if rule is SILENT else row.amount
         facts = WindowFacts(
-            phase="covered" if is_complete else "closed" if is_closed else "open",
+            phase="covered" if is_covered else "closed" if is_closed else "open",
             value=value,
-            is_known=is_complete or not self.is_old_epoch(window, pointers),
+            is_known=is_covered or not self.is_old_epoch(window, pointers),
         )
         number_of = version(rule.rule_id, memory.edit, window)
         return WindowVerdict(
@@ -192,5 +192,5 @@ class Judging(Shop):
             verdict=evaluate_window(rule, facts),
             version=number_of,
             for_=number_of,
-            is_complete=is_complete,
+            is_covered=is_covered,
         )

@@ -1,4 +1,4 @@
-"""Shelves of a store that an evaluator judges: counted, sold from, filled, and rebuilt."""
+"""Shelves of a store that an evaluator evaluates: counted, sold from, filled, and rebuilt."""
 
 from collections.abc import Sequence
 from dataclasses import replace
