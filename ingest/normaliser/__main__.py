@@ -15,7 +15,7 @@ from runtime.processor.service import run_processor
 from tally.config.settings import Settings
 
 
-def main(moments: Failpoints = Failpoints()) -> int:
+def main(failpoints: Failpoints = Failpoints()) -> int:
     """Exit code of the normaliser.
 
     0 when it was stopped, 1 on an error that a restart may fix, 78 when it was refused.
@@ -23,7 +23,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        run_processor(settings, normaliser_job(settings), moments, stopped)
+        run_processor(settings, normaliser_job(settings), failpoints, stopped)
 
     return run_until_stopped("normaliser", work)
 

@@ -65,7 +65,7 @@ class ProcessorJob:
         return f"tally-{self.group}-{self.slot}"
 
 
-def build_processor(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
+def build_processor(settings: Settings, job: ProcessorJob, failpoints: Failpoints) -> Processor:
     """Build the processor, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
     options = IntakeOptions(
@@ -77,7 +77,7 @@ def build_processor(settings: Settings, job: ProcessorJob, moments: Failpoints) 
     )
     positions.earliest_topics = job.earliest_topics
     intake = Intake(consumer, options, positions)
-    delivery = _build_delivery(settings, job, consumer, moments)
+    delivery = _build_delivery(settings, job, consumer, failpoints)
     return Processor(intake, job.step, delivery, limits, job_state(settings, job))
 
 
@@ -124,12 +124,12 @@ def transactional_producer(settings: Settings, job: ProcessorJob) -> Producer:
 
 
 def _build_delivery(
-    settings: Settings, job: ProcessorJob, consumer: Consumer, moments: Failpoints
+    settings: Settings, job: ProcessorJob, consumer: Consumer, failpoints: Failpoints
 ) -> Delivery:
     if settings.delivery == "exactly_once":
         make = partial(transactional_producer, settings, job)
-        return ExactlyOnce(TransactionalProducer(make, job.identity, moments), moments)
+        return ExactlyOnce(TransactionalProducer(make, job.identity, failpoints), failpoints)
     producer = kafka_producer(settings, {"message.max.bytes": _MAX_MESSAGE_BYTES})
     return SequentialDelivery(
-        producer, consumer, moments, positions_first=settings.delivery == "at_most_once"
+        producer, consumer, failpoints, positions_first=settings.delivery == "at_most_once"
     )

@@ -92,7 +92,11 @@ class Processor:
         self._heartbeat = Heartbeat(None)
 
     def run(
-        self, stopped: Event, ready: Event, moments: Failpoints, heartbeat: Heartbeat | None = None
+        self,
+        stopped: Event,
+        ready: Event,
+        failpoints: Failpoints,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         """Work until stopped; sets `ready` at the first assignment.
 
@@ -105,7 +109,7 @@ class Processor:
         self._intake.subscribe()
         while not stopped.is_set():
             try:
-                self._run_once(moments)
+                self._run_once(failpoints)
             except TransactionAborted as error:
                 log.warning("redo from the committed positions", reason=str(error))
                 self._intake.rewind()
@@ -135,10 +139,10 @@ class Processor:
                 log.warning("waiting for Kafka", reason=str(error))
             self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
-    def _run_once(self, moments: Failpoints) -> None:
+    def _run_once(self, failpoints: Failpoints) -> None:
         received = self._intake.poll(self._limits.idle_seconds)
         if received:
-            moments.hit(AFTER_POLL)
+            failpoints.hit(AFTER_POLL)
         for alignment in self._intake.alignments.values():
             self._take_ready(alignment)
         busy = self._step.busy_partitions

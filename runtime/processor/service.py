@@ -20,7 +20,7 @@ BuildProcessor = Callable[[Settings, ProcessorJob, Failpoints], Processor]
 def run_processor(
     settings: Settings,
     job: ProcessorJob,
-    moments: Failpoints,
+    failpoints: Failpoints,
     stopped: Event,
     build: BuildProcessor = build_processor,
 ) -> None:
@@ -28,7 +28,7 @@ def run_processor(
 
     Raises ProducerFenced when a successor has taken over, TallyError when it cannot go on.
     """
-    processor = build(settings, job, moments)
+    processor = build(settings, job, failpoints)
     # Daemon threads: a loop may wait half a minute for the brokers, and must not delay the exit.
     for loop in job.background:
         Thread(
@@ -42,7 +42,7 @@ def run_processor(
     ready = NotifyingEvent(lambda: signal_ready(settings))
     try:
         with closing(processor):
-            processor.run(stopped, ready, moments, heartbeat)
+            processor.run(stopped, ready, failpoints, heartbeat)
     # Brokers end a transaction that took too long with the same error; that allows a restart.
     except ProducerFenced as error:
         raise classify_fencing(settings, job, error) from error

@@ -67,9 +67,9 @@ class ExactlyOnce:
     The transaction is open only here: never across a poll, and thus never across a rebalance.
     """
 
-    def __init__(self, producer: TransactionalProducer, moments: Failpoints) -> None:
+    def __init__(self, producer: TransactionalProducer, failpoints: Failpoints) -> None:
         self._producer = producer
-        self._failpoints = moments
+        self._failpoints = failpoints
 
     def renew(self) -> None:
         """Make a new producer under the same id; it aborts the last one's open transaction."""
@@ -87,11 +87,11 @@ class SequentialDelivery:
     """Outputs and positions one after the other, by an idempotent producer."""
 
     def __init__(
-        self, producer: Any, consumer: Any, moments: Failpoints, positions_first: bool
+        self, producer: Any, consumer: Any, failpoints: Failpoints, positions_first: bool
     ) -> None:
         self._sender = BlockingProducer(producer, _FLUSH_SECONDS)
         self._consumer = consumer
-        self._failpoints = moments
+        self._failpoints = failpoints
         self._positions_first = positions_first
 
     def renew(self) -> None:

@@ -60,12 +60,12 @@ class TransactionalProducer:
         self,
         make: Callable[[], Producer],
         name: str,
-        moments: Failpoints,
+        failpoints: Failpoints,
         deadline_seconds: float = 30.0,
     ) -> None:
         self._make = make
         self._name = name
-        self._failpoints = moments
+        self._failpoints = failpoints
         self._deadline_seconds = deadline_seconds
         self._producer: Any = None
 

@@ -2,7 +2,7 @@
 normaliser that kills itself when it comes to that moment for the third time;
 `before_commit:3:SIGSTOP` freezes itself.
 
-The moments are those of runtime/processor/commit/failpoints.py.
+The failpoints are those of runtime/processor/commit/failpoints.py.
 """
 
 import os

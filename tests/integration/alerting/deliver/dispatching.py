@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     step = build_dispatcher(settings, prefix, rules, parts)
     try:
         job = dispatch_job(step, prefix, settings.dispatcher_slot)
-        return run_job(job, moments=failpoints)
+        return run_job(job, failpoints=failpoints)
     finally:
         step.close()
 

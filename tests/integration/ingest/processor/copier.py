@@ -48,16 +48,16 @@ def main(argv: Sequence[str]) -> int:
     return run_job(copy_job(argv[0], argv[1], argv[2], slot), *argv[4:])
 
 
-def run_job(job: ProcessorJob, crash: str = "", *, moments: Failpoints | None = None) -> int:
-    """Exit code: 0 when told to stop, 1 on an error; `moments` in the place of a crash."""
+def run_job(job: ProcessorJob, crash: str = "", *, failpoints: Failpoints | None = None) -> int:
+    """Exit code: 0 when told to stop, 1 on an error; `failpoints` in the place of a crash."""
     stopped = Event()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
     settings = Settings.load()
-    moments = moments or (Crash.of(crash, settings) if crash else Failpoints())
-    processor = build_processor(settings, job, moments)
+    failpoints = failpoints or (Crash.of(crash, settings) if crash else Failpoints())
+    processor = build_processor(settings, job, failpoints)
     try:
-        processor.run(stopped, NotifyingEvent(lambda: print("ready", flush=True)), moments)
+        processor.run(stopped, NotifyingEvent(lambda: print("ready", flush=True)), failpoints)
     except TallyError as error:
         print(f"copier: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
