@@ -138,8 +138,8 @@ def _end_alerts(
         frozenset((window,)),
     )
     known = memory.chains.alerts_since(chain, days.since).values()
-    late_after = rule.versions[-1].rule.late_after
-    basis = EvaluationContext(at=memory.tick.at, late_after=late_after)
+    newest = rule.versions[-1].rule
+    basis = EvaluationContext(at=memory.tick.at, late_after=newest.delay + newest.late_after)
     for transition in diff_alerts(chain, days, known, basis):
         memory.chains.store_alert(transition.alert)
         yield alert_message(rule, structs.replace(transition, reason="rule"), None, memory.tick)
