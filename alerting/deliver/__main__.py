@@ -80,11 +80,7 @@ def build_dispatcher(
         return map(to_input, chain(ticks, read_to_end(settings, [prefix + CONTROLS])))
 
     return parts.step(
-        webhook_calls(caller),
-        build_engine,
-        prefix,
-        read_early_records,
-        known.require_until,
+        webhook_calls(caller), build_engine, prefix, read_early_records, known.require_until
     )
 
 

@@ -128,9 +128,7 @@ def _block_samples(undelivered: Undelivered) -> Iterator[MetricSample]:
         yield {"channel": channel}, float(sum(partition.blocked for partition in partitions))
 
 
-def _group_by_channel(
-    undelivered: Undelivered,
-) -> Iterator[tuple[str, list[UndeliveredMessages]]]:
+def _group_by_channel(undelivered: Undelivered) -> Iterator[tuple[str, list[UndeliveredMessages]]]:
     for channel in sorted({name for named in undelivered.values() for name in named}):
         yield channel, [named[channel] for named in undelivered.values() if channel in named]
 

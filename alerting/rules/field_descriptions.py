@@ -121,7 +121,7 @@ FIELD_HELP: Mapping[str, FieldHelp] = {
     "backfill": FieldHelp(
         "always false: alerts of the time before a rule are not published yet;"
         " `tally alerts simulate` shows them",
-        "false",
+        "true or false",
     ),
 }
 # Fields that people write by mistake, with the reason why no rule has them.

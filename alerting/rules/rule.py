@@ -9,13 +9,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
-from pydantic import (
-    AfterValidator,
-    Discriminator,
-    Field,
-    Tag,
-    TypeAdapter,
-)
+from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 
 from alerting.rules.rule_values import (
     ChangeText,
@@ -57,9 +51,7 @@ def _condition_tag(value: object) -> str:
 # msgspec, which reads the records of deliveries, takes Meta; pydantic takes Field. The anchor is \Z
 # there, because $ would also accept a trailing newline.
 RuleId = Annotated[
-    str,
-    Meta(pattern=r"^[a-z][a-z0-9-]{0,62}\Z"),
-    Field(pattern=r"^[a-z][a-z0-9-]{0,62}$"),
+    str, Meta(pattern=r"^[a-z][a-z0-9-]{0,62}\Z"), Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
 ]
 ChannelId = Annotated[
     str,

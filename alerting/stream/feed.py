@@ -167,10 +167,7 @@ class TopicFeed:
         self._notify()
 
     def _add(
-        self,
-        recent: RecentRecords,
-        records: Sequence[TopicRecord],
-        until: dict[int, int],
+        self, recent: RecentRecords, records: Sequence[TopicRecord], until: dict[int, int]
     ) -> None:
         recent.add(records, until)
         self._notify()

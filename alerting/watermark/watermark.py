@@ -163,9 +163,7 @@ class Pipeline(Protocol):
 
 
 def probe_pipeline(
-    pipeline: Pipeline,
-    families: Iterable[str],
-    at: int,
+    pipeline: Pipeline, families: Iterable[str], at: int
 ) -> dict[str, PipelineSnapshot]:
     """One snapshot of each family, taken now.
 

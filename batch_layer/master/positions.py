@@ -48,7 +48,7 @@ class MasterExtent:
         ).decode()
 
     def last_fingerprints(self) -> Iterator[tuple[str, int, RecordFingerprint]]:
-        """The topic, partition and fingerprint of each partition's last record."""
+        """The place (topic, partition) and the fingerprint of each partition's last record."""
         for topic, fingerprints in self.fingerprints.items():
             yield from ((topic, number, last) for number, last in fingerprints.items())
 

@@ -164,9 +164,7 @@ class EventDeduplicator:
 
 
 def _movements(
-    event: StockEvent,
-    brought: Sequence[LineEffect],
-    replaced: tuple[str, Sequence[LineEffect]],
+    event: StockEvent, brought: Sequence[LineEffect], replaced: tuple[str, Sequence[LineEffect]]
 ) -> list[StockMovement]:
     """The movements of an event: the reversed ones of the replaced version, and its own.
 

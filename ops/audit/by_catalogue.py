@@ -14,13 +14,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ops.audit.levels import LevelCheck, StoreDayStarts, WindowFindings
-from ops.audit.oracle import (
-    ComparedWindows,
-    Difference,
-    Sample,
-    is_claim_correct,
-    random_windows,
-)
+from ops.audit.oracle import ComparedWindows, Difference, Sample, is_claim_correct, random_windows
 from ops.audit.read.api_answers import READERS, ApiRow, FetchRows, query_parameters
 from ops.audit.read.master import WindowKey, WindowValues
 from schemas import loader

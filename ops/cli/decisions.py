@@ -13,7 +13,7 @@ import typer
 
 from ops.cli.shared import JsonOption, print_answer, print_table, whole_column
 from runtime.process.output import print_json, print_note
-from runtime.registry.sources import FAMILIES, SALES
+from runtime.registry.sources import FAMILIES
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.events.tills import has_restarted_numbers
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ops.gaps import OpenGap
     from runtime.records.gaps import AcceptedGap
 
-# By service the streaming query of the speed layer, which names its checkpoint folder. Their
-# modules would bring Spark along.
-SPEED_QUERIES = {"speed": "views", "receipts": "receipts"}
+# The streaming queries of the speed layer, which name their checkpoint folders. Their modules would
+# bring Spark along.
+SPEED_QUERIES = ("views", "receipts")
 
 backfill_group = typer.Typer(
     name="backfill",
@@ -215,12 +215,11 @@ def _after_gap(settings: Settings, topic: str) -> str:
     if topic not in FAMILIES:
         return "`tally up normaliser` goes on behind the gap."
     # The speed layer has no way past a gap: the batch layer answers for the time before its floor.
-    readers = [name for name in SPEED_QUERIES if name != "receipts" or topic == SALES.topic]
-    folders = " and ".join(str(settings.checkpoint(SPEED_QUERIES[name])) for name in readers)
-    services = " ".join(readers)
+    views, receipts = (settings.checkpoint(query) for query in SPEED_QUERIES)
     return (
-        "`tally up master` goes on behind the gap. The speed layer begins again, with a floor:"
-        f" `tally down {services}`, move {folders} away, `tally up {services}`."
+        "`tally up master` goes on behind the gap. A query of the speed layer that stops at it"
+        f" begins again, with a floor, once its checkpoint is moved away: {views} of `tally up"
+        f" speed`, {receipts} of `tally up receipts`."
     )
 
 

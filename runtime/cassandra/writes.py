@@ -103,10 +103,7 @@ def prepare_idempotent(session: Session, text: str) -> PreparedStatement:
 
 
 def write_rows(
-    session: Session,
-    text: str,
-    rows: Iterable[Sequence[object]],
-    seconds: float = RETRY_SECONDS,
+    session: Session, text: str, rows: Iterable[Sequence[object]], seconds: float = RETRY_SECONDS
 ) -> None:
     """Block until each row, the values of one statement, is acknowledged. As write_groups()."""
     statement = prepare_idempotent(session, text)
@@ -189,9 +186,7 @@ def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
 
 
 def _split_by_weight(
-    items: Iterable[Item],
-    weight: Callable[[Item], int],
-    most: int,
+    items: Iterable[Item], weight: Callable[[Item], int], most: int
 ) -> Iterator[list[Item]]:
     chunk: list[Item] = []
     total = 0

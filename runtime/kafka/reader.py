@@ -81,10 +81,7 @@ def read_to_high_watermark(
 
 
 def read_until(
-    settings: Settings,
-    partition_id: PartitionId,
-    until: int,
-    start: int = 0,
+    settings: Settings, partition_id: PartitionId, until: int, start: int = 0
 ) -> Iterator[Message]:
     """Every committed record of the partition from `start` on whose offset is below `until`.
 

@@ -203,8 +203,7 @@ def generation_spans(firsts: Iterable[FirstCoverage]) -> list[GenerationSpan]:
             generation,
             tuple(sorted({first.covering.day for first in own})),
             TimeRange(
-                min(first.windows.start for first in own),
-                max(first.windows.end for first in own),
+                min(first.windows.start for first in own), max(first.windows.end for first in own)
             ),
         )
         for generation, own in by_generation.items()

@@ -126,10 +126,7 @@ def _withdraw(
             if alert_id in ends:
                 reason = "raise not sent"
             changed[decision.key] = structs.replace(
-                decision,
-                verdict="suppressed" if why == "late" else "held",
-                why=reason,
-                message="",
+                decision, verdict="suppressed" if why == "late" else "held", why=reason, message=""
             )
     return [*changed.values()]
 

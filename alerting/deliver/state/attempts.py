@@ -50,10 +50,7 @@ def apply_answer(message: WebhookMessage, answer: OutboundAnswer, now: int) -> W
     """The message after the answer to its last attempt, which `begin_attempt()` had recorded."""
     verdict = classify_webhook_answer(answer)
     after = structs.replace(
-        message,
-        status=answer.status,
-        cause=answer.error[:200],
-        is_blocked=verdict == "blocked",
+        message, status=answer.status, cause=answer.error[:200], is_blocked=verdict == "blocked"
     )
     if verdict == "delivered":
         return structs.replace(after, outcome="delivered", cause="")

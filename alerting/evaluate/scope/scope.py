@@ -96,10 +96,7 @@ def _scopes(since: PartitionChanges, rules: Sequence[VersionedRule]) -> list[_Ru
 
 
 def _days_of_scope(
-    scope: _RuleScope,
-    store_id: str,
-    days: StoreCalendarDays,
-    hints: Mapping[FamilyStore, set[int]],
+    scope: _RuleScope, store_id: str, days: StoreCalendarDays, hints: Mapping[FamilyStore, set[int]]
 ) -> set[int]:
     rule, span = scope.rules[0], scope.span
     found = {day for part in scope.everywhere for day in days.day_starts(part)}

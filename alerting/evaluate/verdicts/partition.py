@@ -107,12 +107,7 @@ class StoreEvaluator:
             if days or rule.rule_id in named:
                 yield from self._evaluate_rule(rule, days, causes)
 
-    def _evaluate_rule(
-        self,
-        rule: VersionedRule,
-        days: set[int],
-        causes: Causes,
-    ) -> AlertBatches:
+    def _evaluate_rule(self, rule: VersionedRule, days: set[int], causes: Causes) -> AlertBatches:
         """The messages of each of the rule's chains in this store."""
         store_id = self._days.store.store_id
         new = self._starts[max(self._first_new, self._first_day(rule)) :]
@@ -136,11 +131,7 @@ class StoreEvaluator:
         return True
 
     def _evaluate_chain(
-        self,
-        rule: VersionedRule,
-        chain: Chain,
-        days: set[int],
-        causes: Causes,
+        self, rule: VersionedRule, chain: Chain, days: set[int], causes: Causes
     ) -> list[Alert]:
         line = self._day_line(rule, chain, days)
         if line.count < 1:

@@ -65,9 +65,9 @@ def test_each_rule_has_its_stores_counted_by_reason() -> None:
     found = scraped(counter_over(selling(), BUSY, CONVERSION, GONE, SILENT))
 
     assert found == [
-        'tally_rules_unjudged{rule="busy",reason="no_data"} 1',
-        'tally_rules_unjudged{rule="gone",reason="catalogue"} 2',
-        'tally_rules_unjudged{rule="share",reason="never_sent"} 2',
+        'tally_rules_unjudged{reason="no_data",rule="busy"} 1.0',
+        'tally_rules_unjudged{reason="catalogue",rule="gone"} 2.0',
+        'tally_rules_unjudged{reason="never_sent",rule="share"} 2.0',
     ]
 
 
@@ -76,7 +76,7 @@ def test_rules_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> No
 
     found = scraped(counter_over(selling(), BUSY, GONE))
 
-    assert found == ['tally_rules_unjudged{rule="busy",reason="no_data"} 1']
+    assert found == ['tally_rules_unjudged{reason="no_data",rule="busy"} 1.0']
 
 
 def test_without_tables_nothing_is_said() -> None:
@@ -90,7 +90,7 @@ def test_the_api_has_it_among_its_counters() -> None:
     with looking(selling(), in_force(GONE, SINCE)) as ask:
         # The count goes on between the scrapes.
         texts = (ask("/metrics").text for _ in range(1_000))
-        line = 'tally_rules_unjudged{rule="gone",reason="catalogue"} 2\n'
+        line = 'tally_rules_unjudged{reason="catalogue",rule="gone"} 2.0\n'
         assert any(line in text for text in texts)
 
 
