@@ -4,10 +4,10 @@ no test's (guard.py).
     seam          what the product has there              what is wrong there
     stamp         RowSink.timestamp()                     wall_clock
     sink          RowSink                                 adding
-    floor         compute_floor()                              no_floor
-    isolation     read_canonical_stream()                      uncommitted
+    floor         compute_floor()                         no_floor
+    isolation     read_canonical_stream()                 uncommitted
     metadata      Intake.metadata_now()                   no_member
     dedup key     the pages of a Prefix, by window        poor_keys (in laws alone)
-    moments       Moments                                 crashing
+    failpoints    Failpoints                              crashing
     what is read  Janitor                                 clock_janitor
 """

@@ -79,13 +79,12 @@ PURE = {
     "without_after",
     "ClockOfBefore",
     "DecidedOnce",
-    "no_obstacle",
     "FollowsWhatServes",
 }
 # Parts that a function of the same file alone puts together.
 PARTS = {
     *("WatchedDispatcher", "CallingFirst", "WatchedCallingFirst"),
-    *("WatchedSender", "KeyOfAttempt", "DyingProducer"),
+    *("WatchedCaller", "KeyOfAttempt", "DyingProducer"),
 }
 # Nothing in them has.
 PURE_FILES = (
