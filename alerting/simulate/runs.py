@@ -99,7 +99,7 @@ class StoreRun:
         for start in self.day_starts(span):
             yield from self._verdicts.day_windows(rule, self._source.store_id, start, subject)
 
-    def covered_windows(self) -> frozenset[int]:
+    def list_covered_windows(self) -> frozenset[int]:
         """The starts of the windows that are covered for the versions that evaluate them."""
         rule = self._rules.rule
         # A version for whole stores does not show how articles are served, nor the reverse.

@@ -50,7 +50,7 @@ class StoreSimulation:
         since, is_certain = find_begin(self._rules, self._source, start, self._run)
         run = self._run(WindowSpan(since, self._end))
         alerts = run.alerts()
-        covered = run.covered_windows()
+        covered = run.list_covered_windows()
         episodes = sorted(
             self._episodes(alerts, covered), key=lambda found: (found.episode.start, found.subject)
         )

@@ -23,7 +23,7 @@ from tests.support.clients.gateway_client import GatewayClient
 from tests.support.oracles.plain_oracle import Cell, Parts, counted_once, shares_of
 from tests.support.stack.loop import SERVICES, Loop, running_loop
 from tests.support.stack.tables import batch_rows
-from tests.support.twin.door_counters import DoorCounter, counted_intervals
+from tests.support.twin.door_counters import DoorCounter, make_intervals
 
 SEED, LOT = 46, 400
 # The night on which clocks are set forward lies between the two.
@@ -73,7 +73,7 @@ class CountedDays:
             made = [
                 one
                 for day in DAYS
-                for one in counted_intervals(store, COUNTERS[store.store_id], day, SEED)
+                for one in make_intervals(store, COUNTERS[store.store_id], day, SEED)
             ]
             for one in made:
                 told = json.loads(one.body)

@@ -1,9 +1,8 @@
-"""Whatever is silenced, lost, late, refused or killed: both senders keep what they promise, and no
-more is promised than they keep. Each wrong rule is found.
+"""Both senders keep their delivery guarantees under silences, losses, late data and kills.
 
-Of alerts a receiver is told each state once and in order, whoever may have a raise gets its
-retraction, and nobody gets an end without its raise. Of movements of stock each mode has promises
-of its own (docs/stock-movements.md).
+A receiver of alerts gets each state once and in order; a receiver that may have a raise gets its
+retraction, and none gets an end without its raise. Each mode of stock calls has guarantees of its
+own (docs/stock-movements.md). Each wrong rule is found.
 """
 
 from collections import Counter
@@ -29,7 +28,7 @@ from tests.laws.deliveries.delivery_world import (
 from tests.laws.layers.world import Broken
 
 HISTORIES = 2_000
-# To find is enough: what is smallest is looked for by who has to correct it.
+# A wrong history is enough; no time is spent on making it small.
 SEARCH = settings(
     max_examples=HISTORIES,
     database=None,
@@ -51,8 +50,8 @@ class Sender(NamedTuple):
         """What is wrong with the world after a history of three bytes an action; "" for nothing."""
         triples = zip(history[::3], history[1::3], history[2::3], strict=False)
         actions = [
-            (self.weighted[what % len(self.weighted)], one % 16, other % 24)
-            for what, one, other in triples
+            (self.weighted[what % len(self.weighted)], first % 16, second % 24)
+            for what, first, second in triples
         ]
         try:
             self.play(rules, actions, fired)
@@ -61,18 +60,18 @@ class Sender(NamedTuple):
         return ""
 
 
-def weighted(actions: Sequence[str], often: Mapping[str, int]) -> list[str]:
+def weight_actions(actions: Sequence[str], often: Mapping[str, int]) -> list[str]:
     return [name for name, times in often.items() for _ in range(times)] + [*actions]
 
 
 ALERTS = Sender(
     play_deliveries,
-    weighted(DELIVERY_ACTIONS, {"emit": 3, "take": 5, "tick": 3, "deliver": 5, "answer": 6}),
+    weight_actions(DELIVERY_ACTIONS, {"emit": 3, "take": 5, "tick": 3, "deliver": 5, "answer": 6}),
     st.binary(min_size=150, max_size=480),
 )
 STOCK = Sender(
     play_calls,
-    weighted(CALL_ACTIONS, {"sell": 2, "tick": 4, "call": 6, "answer": 6}),
+    weight_actions(CALL_ACTIONS, {"sell": 2, "tick": 4, "call": 6, "answer": 6}),
     st.binary(min_size=60, max_size=240),
 )
 
@@ -85,7 +84,7 @@ class Promise(NamedTuple):
     reached: Sequence[str]
 
 
-def promise_of(mode: CallMode) -> Promise:
+def build_promise(mode: CallMode) -> Promise:
     """The promise of a mode of the stock adapter."""
     others_write = mode in ("compare_and_set", "idempotency_key")
     # Nothing is given up for its time alone: what is promised is promised until then.
@@ -94,7 +93,7 @@ def promise_of(mode: CallMode) -> Promise:
     return Promise(STOCK, rules, reached + ["others wrote"] * others_write)
 
 
-PROMISES = {mode: promise_of(mode) for mode in get_args(CallMode)} | {
+PROMISES = {mode: build_promise(mode) for mode in get_args(CallMode)} | {
     "alerts": Promise(
         ALERTS,
         DispatcherRules(),

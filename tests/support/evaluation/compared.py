@@ -1,4 +1,4 @@
-"""Whether a simulation says what an evaluator has told, of windows that are settled."""
+"""Compares the episodes of a simulation with the alerts that an evaluator has published."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,7 @@ class Called(NamedTuple):
 
     def has(self, alert: Alert) -> bool:
         """Whether the alert is of a window of the episode, as an evaluator matches them."""
-        window = millis_of(alert.window.start)
+        window = parse_millis(alert.window.start)
         is_inside = self.start <= window and (self.end is None or window < self.end)
         return (alert.store_id, alert.subject) == (self.store_id, self.subject) and is_inside
 
@@ -48,9 +48,15 @@ class Compared(NamedTuple):
 
 def of_page(page: SimulatedPage) -> list[Called]:
     return [
-        Called(store.store_id, one.subject, one.episode.start, one.episode.ended, one.is_complete)
+        Called(
+            store.store_id,
+            found.subject,
+            found.episode.start,
+            found.episode.ended,
+            found.is_complete,
+        )
         for store in page.stores
-        for one in store.episodes
+        for found in store.episodes
     ]
 
 
@@ -58,13 +64,13 @@ def of_answer(answer: Mapping[str, Any]) -> list[Called]:
     """The same of the JSON of the API."""
     return [
         Called(
-            one["store_id"],
-            one["subject"],
-            millis_of(one["start"]),
-            None if one["end"] is None else millis_of(one["end"]),
-            one["complete"],
+            episode["store_id"],
+            episode["subject"],
+            parse_millis(episode["start"]),
+            None if episode["end"] is None else parse_millis(episode["end"]),
+            episode["complete"],
         )
-        for one in answer["episodes"]
+        for episode in answer["episodes"]
     ]
 
 
@@ -72,35 +78,35 @@ def compare(
     called: Iterable[Called], alerts: Iterable[Alert], rule_id: str, span: tuple[int, int]
 ) -> Compared:
     """The last states of the alerts of the rule, against all that is called for in the span."""
-    last = {one.alert_id: one for one in alerts if one.rule_id == rule_id}.values()
-    standing = [one for one in last if one.state == "confirmed"]
-    raises = [one for one in standing if one.edge == "raise"]
-    ends = [one for one in standing if one.edge == "clear"]
+    last = {alert.alert_id: alert for alert in alerts if alert.rule_id == rule_id}.values()
+    standing = [alert for alert in last if alert.state == "confirmed"]
+    raises = [alert for alert in standing if alert.edge == "raise"]
+    ends = [alert for alert in standing if alert.edge == "clear"]
     equal, left_out, found = 0, 0, list[Difference]()
-    for one in called:
-        own = [raised for raised in raises if one.has(raised)]
+    for episode in called:
+        own = [raised for raised in raises if episode.has(raised)]
         raises = [raised for raised in raises if raised not in own]
         ids = {raised.alert_id for raised in own}
         ended = [end for end in ends if end.of in ids]
         ends = [end for end in ends if end.of not in ids]
-        if one.is_settled:
-            wanted = {"raise": 1, "clear": int(one.end is not None)}
+        if episode.is_settled:
+            wanted = {"raise": 1, "clear": int(episode.end is not None)}
             for edge, told in (("raise", own), ("clear", _before(ended, span[1]))):
                 equal += min(wanted[edge], len(told))
-                found += _differences(edge, wanted[edge] - len(told), one.subject)
+                found += _differences(edge, wanted[edge] - len(told), episode.subject)
         elif own:
             equal += 1
-            found += _differences("raise", 1 - len(own), one.subject)
+            found += _differences("raise", 1 - len(own), episode.subject)
         else:
             left_out += 1
     for left in (*raises, *ends):
-        if span[0] <= millis_of(left.window.start) < span[1]:
+        if span[0] <= parse_millis(left.window.start) < span[1]:
             found.append(Difference("not_called_for", left.edge, left.subject))
     return Compared(equal, found, left_out)
 
 
 def _before(ended: Iterable[Alert], end: int) -> list[Alert]:
-    return [one for one in ended if millis_of(one.window.start) < end]
+    return [alert for alert in ended if parse_millis(alert.window.start) < end]
 
 
 def _differences(edge: Any, lacking: int, subject: str) -> Iterator[Difference]:
@@ -108,5 +114,5 @@ def _differences(edge: Any, lacking: int, subject: str) -> Iterator[Difference]:
     yield from [Difference(kind, edge, subject)] * abs(lacking)
 
 
-def millis_of(text: str) -> int:
+def parse_millis(text: str) -> int:
     return to_millis(parse_instant(text, "alert"))

@@ -26,7 +26,7 @@ class DoorCounter:
     recovers: time | None = None
 
 
-def counted_intervals(
+def make_intervals(
     store: TwinStore, counters: Sequence[DoorCounter], day: date, seed: int
 ) -> Iterator[SensorMessage]:
     """The messages of the store's counters, one of each door, for a day."""

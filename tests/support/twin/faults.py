@@ -22,11 +22,11 @@ class Outage(NamedTuple):
 
 def hold_up(found: Sequence[SentMessage], outage: Outage, seed: int) -> list[SentMessage]:
     """The messages of a store as they arrive when its line has an outage, ordered by time."""
-    held_up = [*_held_up(found, outage, seed)]
+    held_up = [*_delay(found, outage, seed)]
     return sorted(held_up, key=lambda sent: (sent.send_at, sent.message.identity))
 
 
-def _held_up(found: Sequence[SentMessage], outage: Outage, seed: int) -> Iterator[SentMessage]:
+def _delay(found: Sequence[SentMessage], outage: Outage, seed: int) -> Iterator[SentMessage]:
     times = Counter(sent.message.identity for sent in found)
     for sent in found:
         if not outage.begin <= sent.send_at < outage.end:

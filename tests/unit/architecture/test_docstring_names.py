@@ -25,7 +25,7 @@ def _product() -> tuple[Path, ...]:
 
 
 @cache
-def _known() -> tuple[frozenset[str], frozenset[str]]:
+def _read_names() -> tuple[frozenset[str], frozenset[str]]:
     """All names that the product's code uses, and those of them that may be types."""
     used, types = set(dir(builtins)), set(dir(builtins))
     for file in _product():
@@ -48,7 +48,7 @@ def _known() -> tuple[frozenset[str], frozenset[str]]:
 
 def _missing(text: str) -> Iterator[str]:
     """The names in the text of a docstring or comment that the repository does not have."""
-    used, types = _known()
+    used, types = _read_names()
     yield from (f"{name}()" for name in _CALLED.findall(text) if name not in used)
     yield from (
         name
