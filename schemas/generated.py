@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from schemas.family import COLUMN_TYPES
-from schemas.source import RecordField, Source
+from schemas.source import COLUMN_TYPES, RecordField, Source
 
 SCHEMA_VERSION = 1
 # Words that CQL accepts as names only in quotes.
@@ -44,9 +43,8 @@ def build_topics(source: Source) -> dict[str, dict[str, str]]:
 def render_views(source: Source) -> str:
     """The two CREATE TABLE statements of the source's views, with remarks (CQL)."""
     # The key of tally/families/family.py: a window's rows are adjacent, its total row among them.
-    axes = ", ".join(
-        map(_quote, ("window_start", *source.family.axes, "dim", "dim_value")),
-    )
+    key = ("window_start", *source.family.axes, "dim", "dim_value")
+    axes = ", ".join(map(_quote, key))
     made = f"Made from source.yaml of {source.name} by python -m ops.docs; do not edit."
     # On one line, like the remarks below.
     meaning = " ".join(source.meaning.split())
@@ -79,11 +77,7 @@ def _speed_columns(source: Source) -> list[Column]:
         Column("dim_value", "text", "'' for the window's total row"),
         Column("events", "bigint", _STATE),
         *(
-            Column(
-                part.name,
-                COLUMN_TYPES[part.kind],
-                f"{part.meaning} ({part.unit})",
-            )
+            Column(part.name, COLUMN_TYPES[part.kind], f"{part.meaning} ({part.unit})")
             for part in source.family.parts
         ),
         Column("epoch", "int", "definition epoch; a higher one replaces"),
@@ -124,23 +118,15 @@ def _remark(field: RecordField) -> str:
 
 def build_event_schema(source: Source) -> dict[str, Any]:
     """JSON Schema of the source's canonical record."""
+    utc = "UTC, RFC 3339, milliseconds, Z"
+    digest = "digest of the source fields before enrichment"
     head = [
         _property("schema_version", "integer", "", "version of this shape"),
         _property("event_id", "string", None, "identity together with source and store_id"),
         _property("store_id", "string", None, "the store, also the record's key"),
-        _property("happened_at", "string", "UTC, RFC 3339, milliseconds, Z", source.happened_at),
-        _property(
-            "received_at",
-            "string",
-            "UTC, RFC 3339, milliseconds, Z",
-            "Kafka timestamp of the raw record",
-        ),
-        _property(
-            "fingerprint",
-            "string",
-            "hex, 128 bits",
-            "digest of the source fields before enrichment",
-        ),
+        _property("happened_at", "string", utc, source.happened_at),
+        _property("received_at", "string", utc, "Kafka timestamp of the raw record"),
+        _property("fingerprint", "string", "hex, 128 bits", digest),
         _property("raw_partition", "integer", "", "partition of the raw record"),
         _property("raw_offset", "integer", "", "offset of the raw record"),
     ]

@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
-from schemas.catalogue import load_metrics
 from schemas.generated import build_event_schema, build_topics, render_views
-from schemas.metric import AnyMetric, LevelShape, StockShape
-from schemas.report import ReportShape
+from schemas.metric import AnyMetric, LevelShape, ReportShape, StockShape, load_metrics
 from schemas.source import (
     DESCRIPTOR,
     BadSource,
@@ -78,10 +76,7 @@ def message_schema(name: str) -> dict[str, Any]:
 @cache
 def master_schema() -> dict[str, Any]:
     """Columns of the master dataset, in order: name, type (Spark DDL), unit, meaning."""
-    return cast(
-        dict[str, Any],
-        json.loads((FOLDER / "master" / "events.json").read_text("utf-8")),
-    )
+    return _read_json("master/events.json")
 
 
 @cache
@@ -99,12 +94,13 @@ def topics() -> dict[str, dict[str, str]]:
 
 @cache
 def record_schema(topic: str) -> dict[str, Any]:
-    """JSON Schema of a record (key, value, headers) of a topic that belongs to no source.
+    """JSON Schema of records (key, value, headers) of a source-less topic, if it has one."""
+    return _read_json(f"topics/{topic}.schema.json")
 
-    Raises FileNotFoundError for a topic without one.
-    """
-    text = (FOLDER / "topics" / f"{topic}.schema.json").read_text("utf-8")
-    return cast(dict[str, Any], json.loads(text))
+
+def _read_json(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((FOLDER / name).read_text("utf-8"))
+    return content
 
 
 @cache
@@ -121,18 +117,15 @@ def dead_letter_fixes() -> Mapping[str, str]:
 
 @cache
 def _read_topics_file() -> dict[str, Any]:
-    return cast(
-        dict[str, Any],
-        yaml.safe_load((FOLDER / "topics.yaml").read_text("utf-8")),
-    )
+    content: dict[str, Any] = yaml.safe_load((FOLDER / "topics.yaml").read_text("utf-8"))
+    return content
 
 
 @cache
 def metrics() -> tuple[AnyMetric, ...]:
     """The metric catalogue, one entry for each file, ordered by id.
 
-    The files are those of schemas/metrics, and those of a source's own folder `metrics`. Raises
-    BadSource.
+    The files are in schemas/metrics, and in a source's own folder `metrics`. Raises BadSource.
     """
     folders = [FOLDER, *(source.folder for source in sources().values())]
     files = [file for folder in folders for file in sorted((folder / "metrics").glob("*.yaml"))]
@@ -141,20 +134,15 @@ def metrics() -> tuple[AnyMetric, ...]:
 
 @cache
 def reports() -> Mapping[str, ReportShape]:
-    """Every report by id, in order.
-
-    Raises BadSource for a report of a metric that is unknown or a level.
-    """
+    """Every report by id. Raises BadSource for one of a metric that is unknown or a level."""
     # A level belongs to an instant: its days can neither be joined nor compared.
     known = {entry.id for entry in metrics() if not isinstance(entry, LevelShape | StockShape)}
     found: dict[str, ReportShape] = {}
     for file in sorted((FOLDER / "reports").glob("*.yaml")):
         report = read_yaml(file, ReportShape)
         if report.metric not in known or report.id != file.stem:
-            wrong = (
-                f"metric: {report.metric!r} is no metric of days, or id: {report.id!r} no file's"
-            )
-            raise BadSource(f"{file}: {wrong}")
+            wrong = f"{report.metric!r} is no metric of days, or id: {report.id!r} no file's"
+            raise BadSource(f"{file}: metric: {wrong}")
         found[report.id] = report
     return found
 
@@ -162,26 +150,23 @@ def reports() -> Mapping[str, ReportShape]:
 @cache
 def metric_units() -> frozenset[str]:
     """Units that a metric may have: those of the catalogue's schema and of the sources' parts."""
-    shape = json.loads((FOLDER / "metrics.schema.json").read_text("utf-8"))
-    known: list[str] = shape["properties"]["unit"]["examples"]
-    return frozenset(known).union(*(source.units for source in sources().values()))
+    known = _read_json("metrics.schema.json")["properties"]["unit"]["examples"]
+    parts = (part for source in sources().values() for part in source.family.parts)
+    return frozenset((*known, *(part.unit for part in parts)))
 
 
 @cache
 def table_statements() -> tuple[str, ...]:
     """Every CREATE TABLE, without keyspace and without the closing semicolon.
 
-    Those of the sources' views are generated: their files in schemas/views are copies for people,
-    and are not read.
+    Those of the sources' views are generated: their files in schemas/views are copies for people.
     """
-    copies = builtin_sources()
-    views = sorted((FOLDER / "views").glob("*.cql"))
-    files = [file for file in views if file.stem not in copies]
-    texts = [file.read_text("utf-8") for file in files]
+    files = sorted((FOLDER / "views").glob("*.cql"))
+    texts = [file.read_text("utf-8") for file in files if file.stem not in builtin_sources()]
     return tuple(
         part.strip()
         for text in [*texts, *map(render_views, sources().values())]
-        for part in _without_comments(text).split(";")
+        for part in re.sub("--.*", "", text).split(";")
         if part.strip()
     )
 
@@ -216,7 +201,3 @@ def table_key(statement: str) -> tuple[str, ...]:
     # Up to the bracket that ends the columns, which options follow.
     key = statement.partition("PRIMARY KEY")[2].partition(" WITH ")[0]
     return tuple(re.findall(r"\w+", key))
-
-
-def _without_comments(text: str) -> str:
-    return "\n".join(line.split("--")[0] for line in text.splitlines())

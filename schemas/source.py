@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import yaml
 
-from schemas.family import FamilyShape, FieldName, Words, check_parts, check_reading, field_types
-
 DESCRIPTOR = "source.yaml"
-# The files that a folder must hold beside its descriptor.
-REQUIRED_FILES = ("contract.py", "message.schema.json", "example.json", "bad.yaml")
+# Pairs of a field and what is wrong with it.
+Problems = Iterable[tuple[str, str]]
 # Columns and fields that every family has already, and those that transforms add to them.
 RESERVED_NAMES = frozenset(
     re.findall(
@@ -32,6 +31,103 @@ Topic = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199
 HttpPath = Annotated[str, msgspec.Meta(pattern="^/v1/events/[a-z0-9][a-z0-9_-]{0,63}$")]
 Seconds = Annotated[int, msgspec.Meta(ge=1)]
 _MISSING = re.compile("Object missing required field `([^`]+)`")
+FieldName = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,39}$")]
+Words = Annotated[str, msgspec.Meta(min_length=1)]
+Epoch = Annotated[int, msgspec.Meta(ge=1)]
+# The CQL type of the columns of each kind of part; tally/algebra/parts.py defines the kinds.
+COLUMN_TYPES = {
+    **dict.fromkeys(("sum", "count", "min", "max"), "bigint"),
+    "uniques": "frozen<list<bigint>>",
+    **dict.fromkeys(
+        ("histogram", "keyed_sum", "keyed_spans", "level"),
+        "frozen<list<frozen<tuple<bigint, bigint>>>>",
+    ),
+}
+
+
+class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part: how a window combines the whole numbers of its events' field of this name."""
+
+    name: FieldName
+    kind: Literal[
+        "sum", "count", "min", "max", "uniques", "histogram", "keyed_sum", "keyed_spans", "level"
+    ]
+    unit: Words
+    meaning: Words
+    # Records that are older than the part have no field for it: it is 0.
+    optional: bool = False
+
+
+class RaisedDays(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """UTC days, first to last inclusive, whose rows are recomputed under a higher epoch."""
+
+    first: date
+    last: date
+    epoch: Epoch
+
+
+class ReadingShape(NamedTuple):
+    """The fields that the operator of a derived family reads, and the parts that it makes of them.
+
+    The fields are texts and whole numbers; the parts have the kind that each must be of. The
+    arithmetic is in tally/people/visits.py.
+    """
+
+    # The regular expression of each text by name, for Java: $ would accept the end of a line.
+    texts: Mapping[str, str]
+    numbers: tuple[str, ...]
+    parts: Mapping[str, str]
+
+
+READINGS = {
+    "presence": ReadingShape(
+        {
+            "mac_class": r"\A(fixed|random_associated|random_probe|access_point)\z",
+            "device_hash": r"\A[0-9a-f]{32}\z",
+            # The format that tally/people/visits.py reads.
+            "open_at": r"\A(unknown|closed|[0-9]+-[0-9]+(,[0-9]+-[0-9]+)*+)\z",
+        },
+        ("rssi_dbm", "period_start", "period_end"),
+        {
+            "visits": "sum",
+            "returns": "sum",
+            "passes": "sum",
+            "bounces": "sum",
+            "stay_seconds": "sum",
+            "stay_minutes": "histogram",
+            "interval_seconds": "histogram",
+            "visitors": "uniques",
+            "device_minutes": "sum",
+            "device_windows": "sum",
+            "observed_seconds": "keyed_sum",
+        },
+    )
+}
+
+
+class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The rows of the source's views.
+
+    A higher epoch replaces what was computed before: `epoch` on all days, `raised` on some. Events
+    of a derived family have no fields for their parts: `reading` names what computes them.
+    """
+
+    kind: Literal["additive", "derived", "level"]
+    reading: Literal["presence"] | None = None
+    epoch: Epoch
+    axes: tuple[FieldName, ...]
+    parts: Annotated[tuple[PartShape, ...], msgspec.Meta(min_length=1)]
+    raised: tuple[RaisedDays, ...] = ()
+
+
+def field_types(family: FamilyShape) -> dict[str, str]:
+    """The fields of a record that the family's rows are computed from, and their types."""
+    if family.reading is not None:
+        reading = READINGS[family.reading]
+        texts, numbers = tuple(reading.texts), reading.numbers
+    else:
+        texts, numbers = family.axes, tuple(part.name for part in family.parts)
+    return dict.fromkeys(texts, "string") | dict.fromkeys(numbers, "integer")
 
 
 class BadSource(ValueError):
@@ -41,8 +137,7 @@ class BadSource(ValueError):
 class RecordField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A field of the canonical record; `fields` are those of an object, or of an array's items.
 
-    `minimum`: no record has less. A sum of numbers that are never below 0 never falls while records
-    arrive.
+    `minimum`: no record has less. A sum of numbers of at least 0 never falls while records arrive.
     """
 
     name: FieldName
@@ -93,11 +188,6 @@ class Source(Descriptor, frozen=True, kw_only=True):
         files = sorted((self.folder / "vendors").glob("[a-z]*.py"))
         return {file.stem: file for file in files}
 
-    @property
-    def units(self) -> set[str]:
-        """The units of its parts."""
-        return {part.unit for part in self.family.parts}
-
 
 def read_source(folder: Path) -> Source:
     """The source of a folder. Raises BadSource."""
@@ -141,29 +231,25 @@ def _check_roles(source: Source, roles: dict[str, tuple[str, str]]) -> None:
 
     The speed layer reads the records of all families with one schema.
     """
-    roles_of = {"string": "an axis", "integer": "a part"}
     for name, kind in field_types(source.family).items():
-        role = roles_of[kind]
+        role = {"string": "an axis", "integer": "a part"}[kind]
         known, file = roles.setdefault(name, (role, str(source.file)))
         if known != role:
             raise BadSource(f"{source.file}: family: {name!r} is {role} here, not in {file}")
 
 
-def _find_problems(source: Source) -> Iterable[tuple[str, str]]:
-    """Pairs of a field and what is wrong with it, for rules that no type can express."""
-    for beside in REQUIRED_FILES:
+def _find_problems(source: Source) -> Problems:
+    """What is wrong, by rules that no type can express."""
+    for beside in ("contract.py", "message.schema.json", "example.json", "bad.yaml"):
         if not (source.folder / beside).is_file():
             yield beside, "the file is missing beside the descriptor"
     # A name that is there twice is caught below: a mapping alone would hide it.
     fields = {field.name: field for field in source.fields}
-    parts = [part.name for part in source.family.parts]
-    named = [*source.family.axes, *parts]
-    for place, names in (
-        ("family", named),
-        ("fields", [field.name for field in source.fields]),
-    ):
-        for name in names:
-            if names.count(name) > 1:
+    columns = [*source.family.axes, *(part.name for part in source.family.parts)]
+    names = [field.name for field in source.fields]
+    for place, listed in (("family", columns), ("fields", names)):
+        for name in listed:
+            if listed.count(name) > 1:
                 yield place, f"{name!r} is there twice"
             if name in RESERVED_NAMES or name.startswith("excluded_"):
                 yield place, f"{name!r} is a name that every family has already"
@@ -174,12 +260,9 @@ def _find_problems(source: Source) -> Iterable[tuple[str, str]]:
         if span.first > span.last:
             yield "family.raised", f"{span.first} is after {span.last}"
         if span.epoch <= source.family.epoch:
-            yield (
-                "family.raised",
-                f"epoch {span.epoch} is not above {source.family.epoch}, that of all days",
-            )
-    yield from check_parts(source.family)
-    yield from check_reading(source.family)
+            wrong = f"epoch {span.epoch} is not above {source.family.epoch}, that of all days"
+            yield "family.raised", wrong
+    yield from _check_family(source.family)
     optional = {part.name for part in source.family.parts if part.optional}
     for name, wanted in field_types(source.family).items():
         is_wanted = (wanted, name in optional)
@@ -188,11 +271,26 @@ def _find_problems(source: Source) -> Iterable[tuple[str, str]]:
             yield "fields", f"{name!r} is to be one of them, of type {wanted} and {how}"
 
 
-def read_yaml(file: Path, shape: Any) -> Any:
-    """The content of the file as a value of the shape, which is a type that msgspec knows.
+def _check_family(family: FamilyShape) -> Problems:
+    """What is wrong with the kind of a family next to its parts and to its reading."""
+    # The kind of a family says that its windows do not add up, though most of its parts may.
+    if (family.kind == "level") != any(part.kind == "level" for part in family.parts):
+        yield "family.parts", "a family of kind level has a part of that kind, no other has one"
+    if (family.kind == "derived") != (family.reading is not None):
+        yield "family.reading", "a derived family has one, and no other"
+    if family.reading is None:
+        return
+    reading = READINGS[family.reading]
+    for part in family.parts:
+        if reading.parts.get(part.name) != part.kind:
+            yield "family.parts", f"{family.reading} makes no {part.kind} {part.name!r}"
+    for axis in family.axes:
+        if axis not in reading.texts:
+            yield "family.axes", f"{family.reading} knows no {axis!r}"
 
-    Raises BadSource.
-    """
+
+def read_yaml(file: Path, shape: Any) -> Any:
+    """The file's content as a value of the shape, a type that msgspec knows. Raises BadSource."""
     try:
         # Strict: `1h` is no number of seconds, and an unknown field is a mistake.
         return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), shape)

@@ -9,10 +9,7 @@ class TallyError(Exception):
 
 
 class UnrecoverableError(TallyError):
-    """Raised when a new start of the process would end the same way.
-
-    An operator has to decide or to correct something first.
-    """
+    """Raised when a new start would end the same way, unless an operator corrects something."""
 
 
 class BadSettings(UnrecoverableError):
@@ -27,18 +24,21 @@ class BadInstant(TallyError):
         self.kind = kind
 
 
-class RejectedEvent(TallyError):
+class _NamedFieldError(TallyError):
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field, self.message = field, message
+
+
+class RejectedEvent(_NamedFieldError):
     """Raised when one message breaks its contract.
 
-    `reason` is a dead-letter reason of schemas/topics.yaml, `field` a JSON pointer ("" for the
-    whole message).
+    `reason` is a dead-letter reason of schemas/topics.yaml, `field` a JSON pointer ("": all).
     """
 
     def __init__(self, reason: str, field: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(field, message)
         self.reason = reason
-        self.field = field
-        self.message = message
 
 
 class InternalReadError(RejectedEvent):
@@ -58,38 +58,23 @@ class RestartNeeded(StackError):
 
 
 class ProducerFenced(UnrecoverableError):
-    """Raised when a newer instance has taken over.
-
-    The process must exit and never make a new producer.
-    """
+    """Raised when a newer instance has taken over: the process must exit, and produce no more."""
 
 
 class OutcomeUnknown(TallyError):
-    """Raised when a transaction may or may not have been committed.
-
-    State must be read again from the brokers.
-    """
+    """Raised when a transaction may be committed or not; state must be read from the brokers."""
 
 
 class TransactionAborted(TallyError):
-    """Raised when a transaction was aborted.
-
-    The state in memory must be discarded, and positions read again from the brokers.
-    """
+    """Raised when a transaction was aborted; state and positions must be read again."""
 
 
 class RetryLater(TallyError):
-    """Raised when something cannot be found out now, and the attempt has changed nothing.
-
-    The state in memory stays as it is, and the same request is made again.
-    """
+    """Raised when something cannot be found out now; nothing has changed, so ask again."""
 
 
 class SendFailed(TallyError):
-    """Raised when Kafka did not acknowledge everything that it was given.
-
-    After a retry, some of it may be there twice.
-    """
+    """Raised when Kafka did not acknowledge everything; after a retry some may be there twice."""
 
 
 class CassandraTimeout(TallyError):
@@ -97,10 +82,7 @@ class CassandraTimeout(TallyError):
 
 
 class CassandraWriteTimeout(CassandraTimeout):
-    """Raised when Cassandra did not acknowledge a write in time.
-
-    A later retry of the write is idempotent.
-    """
+    """Raised when Cassandra did not acknowledge a write in time; a later retry is idempotent."""
 
 
 class DataLoss(UnrecoverableError):
@@ -112,10 +94,7 @@ class AlreadyRunning(TallyError):
 
 
 class PublicationRefused(TallyError):
-    """Raised when a rebuild may not publish.
-
-    A newer token exists, or the rebuild's pinned offsets are behind.
-    """
+    """Raised when a rebuild may not publish: its token is old, or its pinned offsets are behind."""
 
 
 class PublicationConflict(PublicationRefused):
@@ -125,7 +104,7 @@ class PublicationConflict(PublicationRefused):
     """
 
 
-class BadQuery(TallyError):
+class BadQuery(_NamedFieldError):
     """Raised when a request to the API cannot be answered as it stands.
 
     `field` names the parameter; `nearest`: values of the field, as text, that could be answered.
@@ -137,26 +116,16 @@ class BadQuery(TallyError):
         message: str,
         nearest: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(message)
-        self.field = field
-        self.message = message
+        super().__init__(field, message)
         self.nearest = nearest
 
 
 class AnswerChanged(TallyError):
-    """Raised when a generation was published between two pages of an answer.
-
-    The client has to request the answer again from the first page.
-    """
+    """Raised when a generation was published between two pages; the first is to be asked again."""
 
 
-class UnknownName(TallyError):
+class UnknownName(_NamedFieldError):
     """Raised when a store, metric or report does not exist; `field` names the parameter."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
-        self.message = message
 
 
 class ViewsUnreachable(TallyError):
@@ -180,10 +149,7 @@ class Busy(TallyError):
 
 
 class NotStored(TallyError):
-    """Raised when the brokers did not acknowledge everything.
-
-    An unknown part of the request was stored.
-    """
+    """Raised when the brokers did not acknowledge all; an unknown part of the request is stored."""
 
 
 class GatewayUnavailable(TallyError):
@@ -192,16 +158,9 @@ class GatewayUnavailable(TallyError):
     `wait_seconds`: the least time before a retry. `is_away`: no answer came.
     """
 
-    def __init__(
-        self,
-        message: str,
-        wait_seconds: float = 0.0,
-        *,
-        is_away: bool = False,
-    ) -> None:
+    def __init__(self, message: str, wait_seconds: float = 0.0, is_away: bool = False) -> None:
         super().__init__(message)
-        self.wait_seconds = wait_seconds
-        self.is_away = is_away
+        self.wait_seconds, self.is_away = wait_seconds, is_away
 
 
 class BodyRefused(TallyError):
@@ -258,10 +217,7 @@ class TooManyInARow(TallyError):
 
 
 class ApiError(TallyError):
-    """Raised when the API refuses a question, with its own reason, or does not answer at all.
-
-    `status` is None when there is no answer.
-    """
+    """Raised when the API refuses a question, with its own reason; without `status`: no answer."""
 
     def __init__(
         self,

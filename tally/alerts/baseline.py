@@ -1,15 +1,22 @@
 """Baselines of a window of a store: mean and variance of the same hours of earlier weeks.
 
 All numbers are integers or fractions, so a repeated computation, in any order, has the same result.
+A snapshot pins the generation of every day from which baselines are computed. It holds no values:
+rows of a generation are never changed or deleted, so a baseline read through a snapshot is the same
+at any time, for every metric, also for rules that come later.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
 from msgspec import Struct
+
+from tally.families.generation import Generation
+from tally.time.windows import EPOCH, ONE_DAY, day_end, day_start
 
 BaselineName = Literal["same_weekday_4w", "hour_of_week"]
 
@@ -36,7 +43,7 @@ WEEKS: Mapping[BaselineName, int] = {"same_weekday_4w": 4, "hour_of_week": 8}
 MAX_WEEKS = max(WEEKS.values()) + 1
 # Length of the slot whose windows share a baseline, in minutes of the clock.
 _MINUTES: Mapping[BaselineName, int] = {"same_weekday_4w": 1, "hour_of_week": 60}
-_WEEK = timedelta(days=7)
+_WEEK = timedelta(weeks=1)
 _FIRST_DAY = date.min + timedelta(days=2)
 
 
@@ -65,16 +72,12 @@ class EarlierDay(Struct, frozen=True):
         return self.is_complete and self.has_events
 
 
-NO_DAY = EarlierDay((), is_complete=False, has_events=False)
-
-
 def earlier_dates(baseline: BaselineName, day: date, first_day: date) -> list[date]:
     """The same weekdays before a snapshot's first day, newest first, one more than its weeks.
 
     In:  `day`: the judged day, at or after `first_day`. An old snapshot keeps the baseline of the
          time when it was made.
-    Out: fewer dates at the start of the calendar, whose very first days begin before it in some
-         zone.
+    Out: fewer dates at the start of the calendar, whose first days begin before it in some zones.
     """
     weeks_behind = (day - first_day) // _WEEK + 1
     weeks = range(weeks_behind, weeks_behind + WEEKS[baseline] + 1)
@@ -95,19 +98,16 @@ def compute_baselines(
     if not any(day.has_events for day in earlier[weeks - 1 :]):
         return {}
     samples = [_group_by_slot(baseline, day) for day in earlier[:weeks] if day.is_usable]
-    found = {}
-    for start, clock in _select_unambiguous(windows):
+    found, judged = {}, [*windows]
+    times = Counter(clock for _, clock in judged)
+    for start, clock in judged:
+        if times[clock] > 1:
+            continue
         slot = clock // _MINUTES[baseline]
         weekly = [by_slot[slot] for by_slot in samples if slot in by_slot]
         if 2 * len(weekly) >= weeks and (usual := _average_samples(weekly)) is not None:
             found[start] = usual
     return found
-
-
-def _select_unambiguous(windows: Iterable[ClockWindow]) -> Iterator[ClockWindow]:
-    listed = list(windows)
-    times = Counter(clock for _, clock in listed)
-    return (window for window in listed if times[window[1]] == 1)
 
 
 def _group_by_slot(baseline: BaselineName, day: EarlierDay) -> dict[int, list[BaselineSample]]:
@@ -132,3 +132,82 @@ def _average_samples(days: Sequence[Sequence[BaselineSample]]) -> WindowBaseline
     most = len(samples)
     variance = (squares / below - mean**2) * most / max(1, most - 1)
     return WindowBaseline(mean, variance, len(days))
+
+
+# Clocks are ahead of UTC by at most 14 hours; of the two hours more, the writer may take one.
+_AHEAD, SLOWEST = timedelta(hours=14 + 2), timedelta(hours=1)
+# The local days of these weeks lie in UTC days of one day more.
+SPAN = timedelta(weeks=MAX_WEEKS, days=1)
+
+
+class PinnedDay(Struct, frozen=True, array_like=True):
+    """A UTC day that one generation covers completely."""
+
+    day: date
+    generation: int
+    epoch: int
+
+    @property
+    def full_generation(self) -> Generation:
+        """The generation as readers use it; the extent of its records is not stored."""
+        start, end = day_start(self.day), day_end(self.day)
+        covering = self.day, self.generation, self.epoch, start, end
+        return Generation(*covering, 0, start, {}, {})
+
+
+class BaselineSnapshot(Struct, frozen=True):
+    """The pinned days by family, ascending.
+
+    `first_day`: the first local day of stores that the snapshot serves, up to that of the next one.
+    """
+
+    first_day: date
+    made_at: datetime
+    days: Mapping[str, tuple[PinnedDay, ...]]
+
+    @property
+    def number(self) -> int:
+        """The snapshot's number: days of `first_day` since 1970, so later ones are higher."""
+        return (self.first_day - EPOCH.date()).days
+
+    @property
+    def days_text(self) -> str:
+        """The days as stored: one JSON object, with equal bytes for equal days."""
+        return msgspec.json.encode(self.days, order="sorted").decode()
+
+
+_DAYS = msgspec.json.Decoder(dict[str, tuple[PinnedDay, ...]])
+
+
+def parse_snapshot(first_day: date, made_at: datetime, days: str) -> BaselineSnapshot:
+    """The snapshot from a stored row. Raises msgspec.DecodeError."""
+    return BaselineSnapshot(first_day, made_at, _DAYS.decode(days))
+
+
+def first_served_day(made_at: datetime) -> date:
+    """The first local day that has begun in no zone when a snapshot of that instant is written.
+
+    >>> first_served_day(datetime(2026, 11, 24, 0, 40, tzinfo=UTC))
+    datetime.date(2026, 11, 25)
+    """
+    return (made_at + _AHEAD).astimezone(UTC).date() + ONE_DAY
+
+
+def build_snapshot(
+    first_day: date, made_at: datetime, served: Mapping[str, Mapping[date, Generation]]
+) -> BaselineSnapshot:
+    """The snapshot of the generations that serve now, by family and UTC day.
+
+    It has the days before its first one, as far as its weeks reach, that a generation covers whole.
+    """
+    days = {
+        family: tuple(
+            PinnedDay(day, generation.generation, generation.epoch)
+            for day, generation in sorted(generations.items())
+            if timedelta() < first_day - day <= SPAN
+            and generation.covered_from <= day_start(day)
+            and day_end(day) <= generation.covered_until
+        )
+        for family, generations in served.items()
+    }
+    return BaselineSnapshot(first_day, made_at, days)

@@ -5,6 +5,7 @@ largest value of any tick holds. Instants are milliseconds since 1970 (UTC).
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -17,8 +18,7 @@ class SpeedEpoch(Struct, frozen=True, order=True):
     """The definition by which the speed layer reads a family, and the start of its complete rows.
 
     If a window begins before `floor`, some of its records may be in no row: it was begun by another
-    definition, or lies below the floor of a query without a checkpoint. Only a generation has the
-    complete value of such a window.
+    definition, or lies below the floor of a query without a checkpoint. A generation has all of it.
     """
 
     epoch: int
@@ -31,8 +31,7 @@ class Tick(Struct, frozen=True, kw_only=True):
     `n` counts the ticks; the brokers' clock has reached `at`. The speed layer has read everything
     that brokers had acknowledged before `through` of a family, under the definition `epoch`.
     `flips` is the token of the family's last published rebuild. Every rule that was written before
-    `at` lies below the offset `rules_until` of its topic. A tick says nothing about a family that
-    it does not name.
+    `at` lies below the offset `rules_until` of its topic. A tick is silent on families not named.
     """
 
     n: int = 0
@@ -63,8 +62,7 @@ def merge_ticks(left: Tick, right: Tick) -> Tick:
     """Both facts as one tick, with the largest value of each field.
 
     `through` belongs to an epoch, and only that of the higher epoch counts. The rows of the lower
-    epoch are out of force, so reading progress for them says nothing about the rows that replace
-    them:
+    epoch are out of force, so reading progress for them says nothing about those that follow:
 
         left       | sales: through 12:00, epoch 2, floor 0
         right      | sales: through 11:00, epoch 3, floor 11:15
@@ -101,15 +99,10 @@ def _highest_epoch(family: str, *ticks: Tick) -> int:
     return max(named, default=-1)
 
 
-def _merge_largest(
-    left: Mapping[str, _Value],
-    right: Mapping[str, _Value],
-) -> dict[str, _Value]:
+def _merge_largest(*facts: Mapping[str, _Value]) -> dict[str, _Value]:
     # A family that only one of them names keeps that value.
-    return {
-        name: max(values[name] for values in (left, right) if name in values)
-        for name in {**left, **right}
-    }
+    names = dict.fromkeys(chain(*facts))
+    return {name: max(values[name] for values in facts if name in values) for name in names}
 
 
 def last_closed_end(tick: Tick, families: Iterable[str], delay: int) -> int:

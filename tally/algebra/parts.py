@@ -10,7 +10,7 @@ A value is stored as it is: a whole number, None where no event has brought one,
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, TypeAlias
@@ -56,6 +56,10 @@ class Part(ABC):
         """The join of both values in an answer, which is stored nowhere."""
         return self.plus(earlier, later)
 
+    def value_in(self, values: Mapping[str, Value]) -> Value:
+        """The part's value among those by name; an absent one is its zero."""
+        return values.get(self.name, self.zero)
+
     def from_column(self, column: Any) -> Value:
         """The value of a column as Cassandra's driver has read it; null is the part's zero."""
         if self.json == "array":
@@ -64,20 +68,16 @@ class Part(ABC):
         return self.zero if column is None else column
 
     def minus(self, whole: Value, taken: Value) -> Value:
-        """`whole` without what was added to it as `taken`.
-
-        Raises NotImplementedError where is_invertible is False.
-        """
+        """`whole` less `taken`; raises NotImplementedError where is_invertible is False."""
         raise NotImplementedError(f"{self.name}: {type(self).__name__} takes nothing back")
 
 
-@dataclass(frozen=True)
-class Sum(Part):
-    """The sum of the events' numbers, in the part's unit, within 64 bits.
+# The parts of a family.
+PartList: TypeAlias = Sequence[Part]
 
-    >>> Sum("gross_minor").fold([0, 0], [250, 99])
-    349
-    """
+
+class Sum(Part):
+    """The sum of the events' numbers, in the part's unit, within 64 bits."""
 
     is_invertible: ClassVar[bool] = True
 
@@ -98,58 +98,42 @@ class Sum(Part):
         return whole - taken
 
 
-@dataclass(frozen=True)
 class Count(Sum):
-    """The number of events, of any numbers.
-
-    >>> Count("reports").fold([0, 0, 0], [5, 0, 7])
-    3
-    """
+    """The number of events, of any numbers."""
 
     def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The number of events."""
         return len(brought)
 
 
-@dataclass(frozen=True)
-class Min(Part):
-    """The least of the events' numbers; None without events.
-
-    >>> Min("wait_seconds").plus(None, 4)
-    4
-    """
-
+class _Extremum(Part):
     zero: ClassVar[Value] = None
+
+    def plus(self, left: Value, right: Value) -> Value:
+        """The extreme of both values; None where there is none.
+
+        >>> Min("wait_seconds").plus(None, 4)
+        4
+        """
+        return self.fold((), [value for value in (left, right) if value is not None])
+
+
+class Min(_Extremum):
+    """The least of the events' numbers; None without events."""
 
     def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The least of the numbers."""
         return min(brought, default=None)
 
-    def plus(self, left: Value, right: Value) -> Value:
-        """The lesser of both values."""
-        return min((value for value in (left, right) if value is not None), default=None)
 
-
-@dataclass(frozen=True)
-class Max(Part):
-    """The greatest of the events' numbers; None without events.
-
-    >>> Max("queue_length").fold([0, 0], [3, 11])
-    11
-    """
-
-    zero: ClassVar[Value] = None
+class Max(_Extremum):
+    """The greatest of the events' numbers; None without events."""
 
     def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The greatest of the numbers."""
         return max(brought, default=None)
 
-    def plus(self, left: Value, right: Value) -> Value:
-        """The greater of both values."""
-        return max((value for value in (left, right) if value is not None), default=None)
 
-
-@dataclass(frozen=True)
 class Uniques(Part):
     """The number of different numbers of the events, estimated from the KEPT smallest of them.
 
@@ -185,7 +169,6 @@ class Uniques(Part):
         return float((self.SKETCH_SIZE - 1) * MAX_PART / max(value[-1], 1))
 
 
-@dataclass(frozen=True)
 class PairsPart(Part):
     """A part whose value is a list of pairs of whole numbers, ascending."""
 
@@ -194,7 +177,6 @@ class PairsPart(Part):
     zero: ClassVar[Value] = []
 
 
-@dataclass(frozen=True)
 class SumsByKey(PairsPart):
     """A part whose value is a list of [key, sum]; a sum of 0 is left out."""
 
@@ -202,15 +184,13 @@ class SumsByKey(PairsPart):
 
     def plus(self, left: Value, right: Value) -> Value:
         """The sum of both values for each key."""
-        return sum_by_key([*left, *right])
+        return _sum_by_key([*left, *right])
 
     def minus(self, whole: Value, taken: Value) -> Value:
         """The sums less those of `taken`."""
-        less = ([key, -amount] for key, amount in taken)
-        return sum_by_key([*whole, *less])
+        return _sum_by_key([*whole, *([key, -amount] for key, amount in taken)])
 
 
-@dataclass(frozen=True)
 class Histogram(SumsByKey):
     """The frequency of each size among the events, for percentiles over any stretch and stores.
 
@@ -223,7 +203,7 @@ class Histogram(SumsByKey):
 
     def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The count of numbers in each bucket that has any."""
-        return sum_by_key([[self.bucket(number), 1] for number in brought])
+        return _sum_by_key([[self.bucket(number), 1] for number in brought])
 
     @classmethod
     def bucket(cls, number: int) -> int:
@@ -249,7 +229,104 @@ class Histogram(SumsByKey):
         return next((end for (end, _), so_far in buckets if so_far >= wanted), None)
 
 
-def sum_by_key(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
+class KeyedSum(SumsByKey):
+    """A sum for each key. An event brings key and amount in one number (KeyedSum.encode).
+
+    A value is the list of [key, sum], ascending; a sum of 0 is left out. It is for few keys, as
+    those of sensors, since each of them has its place in the row.
+
+    >>> seconds_by_key = KeyedSum("observed_seconds")
+    >>> seconds_by_key.fold([0, 0], [KeyedSum.encode(7, 60), KeyedSum.encode(7, 30)])
+    [[7, 90]]
+    """
+
+    # The lowest bits are the amount: the seconds of a window fit, and all above them is the key.
+    AMOUNT_BITS: ClassVar[int] = 10
+    MAX_AMOUNT: ClassVar[int] = 2**AMOUNT_BITS - 1
+    KEYS: ClassVar[int] = MAX_PART >> AMOUNT_BITS
+
+    @classmethod
+    def encode(cls, key: int, amount: int) -> int:
+        """The number of an event that adds an amount (0 to MAX_AMOUNT) to a key (below KEYS)."""
+        return key << cls.AMOUNT_BITS | amount
+
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
+        """The sum of each key that the events contribute to."""
+        return _sum_by_key(
+            (number >> self.AMOUNT_BITS, number & self.MAX_AMOUNT) for number in brought
+        )
+
+    @staticmethod
+    def seconds_by_key(value: Value) -> dict[int, int]:
+        """The sum of each key, if the amounts are seconds."""
+        return dict(value)
+
+
+# Key, first second, and the second after the last one.
+_KeyedSeconds: TypeAlias = tuple[int, int, int]
+
+
+class KeyedSpans(PairsPart):
+    """The seconds of a window that each key covers.
+
+    An event brings a key, and the number of seconds that it covers from the event's instant on
+    (KeyedSum.encode). A value is the list of [key, span], ascending; spans of a key neither touch
+    nor overlap, so a second that is reported twice, by an interval and by a heartbeat, counts once.
+    A span is its first second within the window and its length in one number (encode_span).
+
+    >>> spans = KeyedSpans("observed")
+    >>> value = spans.fold([0, 30_000, 600_000], [KeyedSum.encode(7, 60)] * 3)
+    >>> KeyedSpans.seconds_by_key(value)
+    {7: 150}
+    """
+
+    is_timed: ClassVar[bool] = True
+    # The length of a window (tally/time/windows.py).
+    SECONDS: ClassVar[int] = 900
+
+    @classmethod
+    def encode_span(cls, first: int, length: int) -> int:
+        """The number of a span: `length` seconds (1 to 900) from the second `first` (0 to 899)."""
+        return first << KeyedSum.AMOUNT_BITS | length
+
+    @classmethod
+    def seconds_by_key(cls, value: Value) -> dict[int, int]:
+        """The number of seconds that each key covers."""
+        found: dict[int, int] = {}
+        for key, span in value:
+            found[key] = found.get(key, 0) + (span & KeyedSum.MAX_AMOUNT)
+        return found
+
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
+        """The union of the spans of each key, cut at the window's end."""
+        spans = []
+        for instant, number in zip(at, brought, strict=True):
+            first = instant // 1000 % self.SECONDS
+            end = min(first + (number & KeyedSum.MAX_AMOUNT), self.SECONDS)
+            spans.append((number >> KeyedSum.AMOUNT_BITS, first, end))
+        return self._union(spans)
+
+    def plus(self, left: Value, right: Value) -> Value:
+        """The union of the spans of both values."""
+        spans = []
+        for key, span in (*left, *right):
+            first = span >> KeyedSum.AMOUNT_BITS
+            spans.append((key, first, first + (span & KeyedSum.MAX_AMOUNT)))
+        return self._union(spans)
+
+    @classmethod
+    def _union(cls, spans: Iterable[_KeyedSeconds]) -> list[list[int]]:
+        joined: list[_KeyedSeconds] = []
+        for key, first, end in sorted(spans):
+            last = joined[-1] if joined else None
+            if last and last[0] == key and first <= last[2]:
+                joined[-1] = key, last[1], max(last[2], end)
+            elif first < end:
+                joined.append((key, first, end))
+        return [[key, cls.encode_span(first, end - first)] for key, first, end in joined]
+
+
+def _sum_by_key(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
     """The sum of each key of [key, number] pairs, by key ascending; a sum of 0 is left out."""
     found: dict[int, int] = {}
     for key, number in pairs:

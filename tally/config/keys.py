@@ -13,10 +13,7 @@ _BYTES = 32
 
 
 def load_digest_key(home: Path) -> bytes:
-    """The key of dead letters' digests under this TALLY_HOME, made at the first call.
-
-    Raises BadSettings when it cannot be had.
-    """
+    """The key of dead letters' digests, made at the first call. Raises BadSettings without it."""
     file = home / _FOLDER / _FILE
     try:
         if not file.exists():

@@ -1,5 +1,8 @@
 """The identity of an event, (source, store_id, event_id), its fingerprint, and the fields and the
-partition of its canonical record, which the normaliser writes and both layers read."""
+partition of its canonical record, which the normaliser writes and both layers read.
+
+Other content under one identity is a conflict.
+"""
 
 import re
 from hashlib import blake2b
@@ -9,8 +12,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Meta
 
-from tally.algebra.keyed_sum import KeyedSum
-from tally.algebra.parts import MAX_PART
+from tally.algebra.parts import MAX_PART, KeyedSum
 
 SCHEMA_VERSION = 1
 
@@ -39,8 +41,7 @@ StoreId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]
 
 # `.` and `..` are no ids: as names of folders they would lead to other folders.
 IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)
-# Prefixes of the identity of an event that takes another one back, and of an event that is a later
-# version of another one.
+# Prefixes of the identity of an event that takes another one back, and of a later version of one.
 REVERSAL = "void:"
 VERSION = "version:"
 # The separator of the two digests of a fingerprint.
@@ -110,8 +111,7 @@ def cancellation_id(target: str, digest: str) -> str:
 def interval_id(source: str, store_id: str, device_id: str, happened_at: str) -> str:
     """event_id of the interval that a device counted from an instant on.
 
-    `happened_at` is in UTC as tally.time.instants.format_utc writes it, and follows the third
-    colon.
+    `happened_at` is UTC as tally.time.instants.format_utc writes it, and follows a third colon.
     """
     return f"{event_id(source, store_id, device_id)}:{happened_at}"
 
@@ -149,7 +149,7 @@ def normalise_serial(serial: str) -> str:
     >>> normalise_serial("00:6E:02:00:00:01:1"), normalise_serial("ACCC00000001")
     ('006e02000001:1', 'accc00000001')
     """
-    return _ADDRESS.sub(_strip_separators, serial.casefold())
+    return _ADDRESS.sub(lambda found: normalise_address(found[0]), serial.casefold())
 
 
 def fingerprint(source_fields: object) -> str:
@@ -197,10 +197,6 @@ def sensor_key(number: int) -> int:
     return number % KeyedSum.KEYS
 
 
-def _strip_separators(address: re.Match[str]) -> str:
-    return address[0].replace(":", "").replace("-", "")
-
-
 def _escape_part(text: str) -> str:
     if ":" not in text and "%" not in text:
         return text
@@ -216,3 +212,24 @@ def partition_number(store_id: str, partitions: int) -> int:
     """
     # Clients' own hashes differ, and the records of a store in two partitions have no order.
     return crc32(store_id.encode()) % partitions
+
+
+# Conflicts and their share in percent; both have to be reached. The first pair is for a till with
+# many receipts, the second for a small till. Below, two receipts of one number are a mistake.
+_LIMITS = ((20, 10), (3, 50))
+
+
+def has_restarted_numbers(records: int, conflicts: int) -> bool:
+    """Whether so many records of a till's day are conflicts that its numbers began again."""
+    return any(
+        conflicts >= least and conflicts * 100 >= percent * records for least, percent in _LIMITS
+    )
+
+
+def describe_conflicts(records: int, conflicts: int) -> str:
+    """A text that says what has happened and what to do, as part of a line."""
+    counted = f"{conflicts:,} of its {records:,} records of the day bear numbers used before"
+    if has_restarted_numbers(records, conflicts):
+        cure = "if its numbers begin again, give the store `numbering: daily` or `yearly`"
+        return f"{counted}; {cure} in the stores file"
+    return f"{counted}, with other content; `tally conflicts` shows and accepts them"

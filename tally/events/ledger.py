@@ -26,10 +26,7 @@ class RawLedger:
 
 @dataclass(frozen=True)
 class CanonicalLedger:
-    """Canonical topic-partition; the master holds each record once.
-
-    committed = counted + duplicate + conflict + erased + unreadable.
-    """
+    """Committed = counted + duplicate + conflict + erased + unreadable; master: each once."""
 
     topic: str
     partition: int
@@ -44,14 +41,8 @@ class CanonicalLedger:
     @property
     def difference(self) -> int:
         """Records without a fate; 0 when the ledger holds."""
-        return (
-            self.committed
-            - self.counted
-            - self.duplicate
-            - self.conflict
-            - self.erased
-            - self.unreadable
-        )
+        left_out = self.duplicate + self.conflict + self.erased + self.unreadable
+        return self.committed - self.counted - left_out
 
     @property
     def holds(self) -> bool:

@@ -16,8 +16,7 @@ CURRENCIES: dict[str, int] = {
     for code, digits in group.items()
 }
 _WHOLE = Decimal(1)
-# Wide enough for the product of any two accepted numbers, so that rounding happens once, at the
-# minor unit.
+# Wide enough for the product of any two accepted numbers, so that rounding happens once.
 EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 
@@ -33,8 +32,7 @@ def minor_digits(currency: str) -> int:
 def to_minor_units(amount: Decimal, currency: str, rounding: str = ROUND_HALF_UP) -> int:
     """Amount in minor units of a currency of CURRENCIES, half a unit rounded away from zero.
 
-    Fiscal printers and most tills round in this way; `rounding` may be another mode of the module
-    decimal.
+    Fiscal printers and most tills round in this way; `rounding` is a mode of the module decimal.
 
     >>> to_minor_units(Decimal("0.125"), "USD"), to_minor_units(Decimal("-0.125"), "USD")
     (13, -13)
@@ -56,10 +54,7 @@ def to_thousandths(amount: Decimal) -> int:
 
 
 class TillRounding(NamedTuple):
-    """How half a minor unit is rounded (a mode of the module decimal), and in which amounts.
-
-    `per_receipt`: in the receipt's total, else in each line's.
-    """
+    """How half a minor unit is rounded (by decimal), in the receipt's total or each line's."""
 
     mode: str = ROUND_HALF_UP
     per_receipt: bool = False

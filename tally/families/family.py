@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 from tally.algebra.level import Level
 from tally.algebra.merge import Parts
 from tally.algebra.parts import Part, Sum, Value
-from tally.families.additive import ADDITIVE
-from tally.families.epochs import Epochs, RaisedEpoch
-from tally.families.kind import Kind
-from tally.families.visit_rules import StoreVisitRules
+from tally.families.epochs import Epochs, RaisedEpoch, StoreVisitRules
+from tally.families.kind import ADDITIVE, Kind
 
 TOTAL_DIM = "*"
 TOTAL_DIM_VALUE = ""
@@ -85,8 +83,22 @@ class Family:
         return self.reading or RecordFields("", self.axes, self.part_names, optional=names)
 
     def join_over_time(self, earlier: Parts, later: Parts) -> Parts:
-        """Two stretches of the family as one, of the same values of its axes."""
-        return self.kind.join_over_time(self.parts, earlier, later)
+        """Two stretches as one, of the same values of the axes; an absent part is its zero.
+
+        The operation is associative, and {} is its neutral element.
+        """
+        try:
+            # Rows of one family have all its parts.
+            return {
+                part.name: part.join_over_time(earlier[part.name], later[part.name])
+                for part in self.parts
+            }
+        except KeyError:
+            return {
+                part.name: part.join_over_time(part.value_in(earlier), part.value_in(later))
+                for part in self.parts
+                if part.name in earlier or part.name in later
+            }
 
     def join_across_axes(self, rows: Sequence[Parts]) -> Parts:
         """Rows of different values of the axes as one, of the same stretch; part by part.

@@ -15,32 +15,9 @@ from tally.algebra.merge import WindowState
 from tally.time.instants import assume_utc
 from tally.time.windows import WINDOW, TimeRange, day_start, window_start
 
-
-class _RangeRow(NamedTuple):
-    """The columns of a Covering as Cassandra's driver returns them: UTC instants without a zone."""
-
-    day: Any
-    generation: int
-    epoch: int
-    covered_from: datetime | None
-    covered_until: datetime
-
-
-# Separate from the columns of a Covering, which come first: a history is often read without these.
-class _PinnedRow(NamedTuple):
-    """The further columns of a Generation; a map without entries is None."""
-
-    table_version: int
-    flipped_at: datetime
-    pinned: Mapping[int, int] | None
-    through: Mapping[int, datetime] | None
-
-
-RANGE_COLUMNS = ", ".join(_RangeRow._fields)
-GENERATION_COLUMNS = ", ".join((*_RangeRow._fields, *_PinnedRow._fields))
-_RANGE_WIDTH = len(_RangeRow._fields)
-
-
+RANGE_COLUMNS = "day, generation, epoch, covered_from, covered_until"
+# Those of the range come first: a history is often read without the others.
+GENERATION_COLUMNS = f"{RANGE_COLUMNS}, table_version, flipped_at, pinned, through"
 # Instants (UTC), from inclusive, to exclusive.
 AnsweredSpan: TypeAlias = tuple[datetime, datetime]
 
@@ -66,20 +43,14 @@ class GenerationRange:
         return self.covered_from <= start and start + WINDOW <= self.covered_until
 
     def limit_to(self, span: AnsweredSpan | None) -> Self:
-        """A copy with the coverage limited to the span in which it answers for a store.
-
-        With None as the span it covers no window.
-        """
+        """A copy that covers only the span in which it answers for a store; with None no window."""
         if span is None:
             return replace(self, covered_until=self.covered_from)
         since = max(self.covered_from, span[0])
         return replace(self, covered_from=since, covered_until=min(self.covered_until, span[1]))
 
     def resolve_state(self, start: datetime, held: WindowState | None) -> WindowState | None:
-        """The generation's state of the window, whose rows are `held`.
-
-        A covered window without a row is an empty one, of the generation's epoch.
-        """
+        """The window's state, with rows `held`; covered and without a row, it is an empty one."""
         if held is None and self.covers(start):
             return WindowState(self.epoch, 0, {})
         return held
@@ -107,33 +78,30 @@ class Generation(GenerationRange):
 
 def parse_generation_range(row: Sequence[Any]) -> GenerationRange:
     """The range of a row with the columns RANGE_COLUMNS, as Cassandra's driver returns it."""
-    return GenerationRange(*_parse_range(_RangeRow(*row)))
+    day, generation, epoch, covered_from, covered_until = row
+    # A row that is older than the column covers its day from the start.
+    start = assume_utc(covered_from) if covered_from else day_start(day.date())
+    return GenerationRange(day.date(), generation, epoch, start, assume_utc(covered_until))
+
+
+def parse_generation(row: Sequence[Any]) -> Generation:
+    """The Generation of a row with GENERATION_COLUMNS, as Cassandra's driver returns it."""
+    *covering, table_version, flipped_at, pinned, through = row
+    # The driver returns a map without entries as None.
+    instants = (through or {}).items()
+    return Generation(
+        **vars(parse_generation_range(covering)),
+        table_version=table_version,
+        flipped_at=assume_utc(flipped_at),
+        pinned=dict(pinned or {}),
+        through={partition: assume_utc(instant) for partition, instant in instants},
+    )
 
 
 def parse_answered_span(row: Sequence[Any]) -> tuple[tuple[date, int], AnsweredSpan]:
     """Day and generation, and the span, of a row with the columns day, generation, since, until."""
     day, generation, since, until = row
     return (day.date(), generation), (assume_utc(since), assume_utc(until))
-
-
-def parse_generation(row: Sequence[Any]) -> Generation:
-    """The Generation of a row with GENERATION_COLUMNS, as Cassandra's driver returns it."""
-    covering, rest = _RangeRow(*row[:_RANGE_WIDTH]), _PinnedRow(*row[_RANGE_WIDTH:])
-    through = rest.through or {}
-    return Generation(
-        *_parse_range(covering),
-        rest.table_version,
-        assume_utc(rest.flipped_at),
-        dict(rest.pinned or {}),
-        {partition: assume_utc(instant) for partition, instant in through.items()},
-    )
-
-
-def _parse_range(row: _RangeRow) -> tuple[date, int, int, datetime, datetime]:
-    day = row.day.date()
-    # A row that is older than the column covers its day from the start.
-    start = assume_utc(row.covered_from) if row.covered_from else day_start(day)
-    return day, row.generation, row.epoch, start, assume_utc(row.covered_until)
 
 
 class GenerationSpan(NamedTuple):
@@ -154,10 +122,7 @@ class FirstCoverage(NamedTuple):
 def first_covering_generations(
     history: Sequence[GenerationRange], serving: GenerationRange
 ) -> list[FirstCoverage]:
-    """The generations before the serving one that were the first to cover a window of the day.
-
-    They keep the order of the history.
-    """
+    """The generations before the serving one that first covered a window, in their order."""
     # By window and not by day: the first generation of a day covers only its first hour, and a
     # number of a later hour that changed was compared with nothing (seen).
     found: list[FirstCoverage] = []
@@ -170,41 +135,25 @@ def first_covering_generations(
 def _new_coverage(
     covering: GenerationRange, before: Sequence[FirstCoverage]
 ) -> list[FirstCoverage]:
-    """The span that the generation covers, less what earlier ones covered at either end.
-
-    The window in which the earlier ones ended belongs to it.
-    """
-    # At either end, for a day that is later declared as sent whole begins earlier from then on.
     start, end = covering.covered_from, covering.covered_until
-    start = max(
-        [
-            window_start(earlier.covered_until)
-            for earlier, *_ in before
-            if earlier.covered_from <= start
-        ]
-        + [start]
-    )
-    end = min(
-        [earlier.covered_from for earlier, *_ in before if earlier.covered_until >= end] + [end]
-    )
+    earlier = [first.covering for first in before]
+    # At either end, for a day that is later declared as sent whole begins earlier from then on. The
+    # window in which the earlier ones ended belongs to this one.
+    ends = [window_start(past.covered_until) for past in earlier if past.covered_from <= start]
+    starts = [past.covered_from for past in earlier if past.covered_until >= end]
+    start, end = max([start, *ends]), min([end, *starts])
     return [FirstCoverage(covering, TimeRange(start, end))] if start < end else []
 
 
 def generation_spans(firsts: Iterable[FirstCoverage]) -> list[GenerationSpan]:
-    """The spans to read of these generations, one for each generation.
-
-    The days of a generation are read together, from the first instant to the last.
-    """
+    """The spans to read, one for each generation: from its first instant to its last."""
     by_generation: dict[int, list[FirstCoverage]] = defaultdict(list)
     for first in firsts:
         by_generation[first.covering.generation].append(first)
-    return [
-        GenerationSpan(
-            generation,
-            tuple(sorted({first.covering.day for first in own})),
-            TimeRange(
-                min(first.windows.start for first in own), max(first.windows.end for first in own)
-            ),
-        )
-        for generation, own in by_generation.items()
-    ]
+    spans: list[GenerationSpan] = []
+    for generation, own in by_generation.items():
+        days = tuple(sorted({first.covering.day for first in own}))
+        windows = [first.windows for first in own]
+        start, end = min(span.start for span in windows), max(span.end for span in windows)
+        spans.append(GenerationSpan(generation, days, TimeRange(start, end)))
+    return spans

@@ -5,20 +5,18 @@ its fourteenth: the standing decides whether a sighting continues a presence; it
 whether there was a visit before, decide what begins one.
 """
 
-from collections import Counter
 from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tally.people.visit_parts import WINDOW_MINUTES, MacClass
 from tally.people.visits import (
     DAY_MINUTES,
     MINUTE_SECONDS,
+    WINDOW_MINUTES,
+    MacClass,
     MinuteSignals,
     PeriodHours,
-    Presence,
     VisitRules,
-    is_outside,
     read_presences,
     signal_runs,
     static_days,
@@ -115,18 +113,17 @@ def read_presence_state(
     day = hours.day(last)
     device_presences, runs = read_presences(minutes, rules), [*signal_runs(minutes, rules)]
     newest = device_presences[-1] if device_presences else None
-    there: Counter[int] = Counter()
-    for visit in device_presences:
-        if visit.is_visit:
-            there.update(map(hours.day, range(visit.first, visit.last + 1)))
+    is_visit = newest is not None and newest.is_visit
+    visits = [visit for visit in device_presences if visit.is_visit]
+    stayed = (at for visit in visits for at in range(visit.first, visit.last + 1))
     return PresenceState(
         day,
         last,
         newest.last if newest else NEVER,
         any(minutes[at] >= rules.enter_dbm for at in runs[-1]) if runs else False,
-        newest is not None and newest.is_visit,
-        newest is not None and newest.is_visit and not is_outside(newest, hours.open_at),
-        there[day],
+        is_visit,
+        newest is not None and is_visit and not hours.are_closed(newest.first, newest.last),
+        sum(hours.day(at) == day for at in stayed),
         day in static_days(device_presences, rules, hours),
     )
 
@@ -157,10 +154,8 @@ def extend_presence(
         return None
     if not is_near or minute == standing.run_last:
         return standing._replace(last=minute)
-    if (
-        not minute - rules.gap_minutes <= standing.run_last
-        or hours.day(standing.run_last) != standing.day
-    ):
+    is_joined = minute - rules.gap_minutes <= standing.run_last
+    if not is_joined or hours.day(standing.run_last) != standing.day:
         return None
     # The presence has already been counted as one that has ended.
     if standing.run_last + rules.gap_minutes < frontier:
@@ -168,14 +163,10 @@ def extend_presence(
     there = standing.visit_minutes + (minute - standing.run_last if standing.is_visit else 0)
     # After a long enough visit outside the opening hours the day does not count; if the visit lasts
     # until they begin, it does.
-    if (
-        standing.is_visit
-        and not standing.was_open
-        and standing.visit_minutes < rules.static_minutes
-    ):
-        stretch = Presence(standing.run_last + 1, minute, is_visit=True)
-        if not standing.is_static or not is_outside(stretch, hours.open_at):
-            return None
+    was_closed = standing.is_visit and not standing.was_open
+    stays_closed = standing.is_static and hours.are_closed(standing.run_last + 1, minute)
+    if was_closed and standing.visit_minutes < rules.static_minutes and not stays_closed:
+        return None
     if not standing.is_static and there >= rules.static_minutes:
         return None
     return standing._replace(last=minute, run_last=minute, visit_minutes=there)
@@ -203,27 +194,21 @@ def first_affected_day(
     days.append(hours.day(standing.run_last) if was_near else standing.day)
     day = min(days)
     near = [sighting.minute for sighting in sightings if sighting.dbm >= rules.stay_dbm]
-    while day > 0 and _may_span_border(device, hours.start_of_day(day), near, (rules, hours)):
+    while day > 0 and _may_span_border(device, hours.start_of_day(day), near, rules, hours):
         day -= 1
     return day
 
 
 def _may_span_border(
-    device: DeviceState, border: int, near: Sequence[int], read_by: tuple[VisitRules, PeriodHours]
+    device: DeviceState, border: int, near: Sequence[int], rules: VisitRules, hours: PeriodHours
 ) -> bool:
     """Whether a presence may lie across the begin of a day, with more minutes of enough signal."""
-    rules, hours = read_by
-    gap = rules.gap_minutes
+    gap, day = rules.gap_minutes, hours.day(border)
     # With such a gap, no presence can be distinguished from one that goes on.
     if gap >= DAY_MINUTES:
         return True
-    day = hours.day(border)
-    strong = [
-        at
-        for either_day in (day - 1, day)
-        for at, dbm in device.minutes_on(either_day).items()
-        if dbm >= rules.stay_dbm
-    ]
+    minutes = {**device.minutes_on(day - 1), **device.minutes_on(day)}
+    strong = [at for at, dbm in minutes.items() if dbm >= rules.stay_dbm]
     strong += near
     before = [at for at in strong if at < border]
     behind = [at for at in strong if at >= border]

@@ -82,8 +82,7 @@ _DOTTED_DEVICE = re.compile(
 _PHONE = re.compile(
     r"\+(?<![\dA-Za-z].)(?:\(?\d[ ()./-]{0,2}+){7,14}\d(?!\d)", re.ASCII | re.DOTALL
 )
-# Without a plus only in groups, as people write it: a number in one piece may be a price, a barcode
-# or a receipt number.
+# Without a plus only in groups, as people write it: in one piece it may be a price or a barcode.
 _LOCAL_PHONE = re.compile(
     r"[(02-9](?<![\w.,+-].)(?=\d)(?:(?<=0)0[1-9]\d{0,2}[ /-](?:\d[ /-]?){6,11}\d"
     r"|(?<=0)[1-9](?:[ .-]\d{2}){4}"
@@ -99,13 +98,14 @@ _BARCODE_NAME = re.compile(_BARCODE_NAMES, re.IGNORECASE)
 
 
 def remove_personal_data(text: str, mark: str) -> str:
-    """The text with the mark in place of personal data.
-
-    That is every card, account, e-mail address, device address and phone number.
-    """
+    """The text with the mark for every card, account, e-mail or device address, and phone."""
     # Long numbers first: a phone number that is found inside one would leave its rest readable.
-    for find in (_find_accounts, _find_cards, _find_addresses, _find_devices, _find_dotted_devices):
+    for find in (_find_accounts, _find_cards, _find_addresses):
         text = replace_spans(text, find(text), mark)
+    for device, ahead in ((_DEVICE, 2), (_DOTTED_DEVICE, 4)):
+        matches = device.finditer(text)
+        found = ((match.start() - ahead, match.end()) for match in matches)
+        text = replace_spans(text, found, mark)
     return _LOCAL_PHONE.sub(mark, _PHONE.sub(mark, text))
 
 
@@ -153,21 +153,11 @@ def _find_card_end(text: str, start: int) -> int:
         if len(digits) + len(group[1]) > 19:
             break
         digits, place = digits + group[1], group.end()
-        if _is_card(digits):
+        if _ISSUED.fullmatch(digits) and luhn.is_valid(digits):
             end = group.end(1)
-    is_named = end - start in _BARCODE_LENGTHS and _is_named_barcode(text, start, end)
+    is_article = end - start in _BARCODE_LENGTHS and is_barcode(text[start:end])
+    is_named = is_article and _BARCODE_BEFORE.search(text[max(0, start - 40) : start])
     return 0 if is_named else end
-
-
-def _is_card(digits: str) -> bool:
-    return _ISSUED.fullmatch(digits) is not None and luhn.is_valid(digits)
-
-
-def _is_named_barcode(text: str, start: int, end: int) -> bool:
-    return (
-        is_barcode(text[start:end])
-        and _BARCODE_BEFORE.search(text[max(0, start - 40) : start]) is not None
-    )
 
 
 def _find_accounts(text: str) -> Iterator[Span]:
@@ -184,9 +174,7 @@ def _find_account_end(text: str, start: int, most: int) -> int:
     written = [place for place in range(start, most) if text[place].isalnum()]
     places = written[:length]
     account = "".join([text[place] for place in places]).upper()
-    if len(account) < length:
-        return 0
-    is_account = mod_97_10.is_valid(account[4:] + account[:4])
+    is_account = len(account) == length and mod_97_10.is_valid(account[4:] + account[:4])
     return places[-1] + 1 if is_account else 0
 
 
@@ -199,13 +187,3 @@ def _find_addresses(text: str) -> Iterator[Span]:
         )
         if number == MAX_FINDS:
             return
-
-
-def _find_devices(text: str) -> Iterator[Span]:
-    for match in _DEVICE.finditer(text):
-        yield match.start() - 2, match.end()
-
-
-def _find_dotted_devices(text: str) -> Iterator[Span]:
-    for match in _DOTTED_DEVICE.finditer(text):
-        yield match.start() - 4, match.end()

@@ -20,20 +20,22 @@ from tally.people.heard import (
     first_affected_day,
     read_presence_state,
 )
-from tally.people.passing import SightingBatch, transient_windows
-from tally.people.visit_parts import (
+from tally.people.visits import (
     Device,
     MacClass,
+    MinuteSignals,
+    PeriodHours,
     VisitContext,
-    device_contributions,
-    visit_days,
+    VisitRules,
+    read_device,
+    signal_runs,
     window_start_minute,
 )
-from tally.people.visits import MinuteSignals, PeriodHours, VisitRules
 
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
 RowKey: TypeAlias = tuple[int, MacClass]
 DeviceSightings: TypeAlias = Sequence[Sighting]
+PartNumbers: TypeAlias = dict[str, int]
 # A row, and a device's contribution to it by part.
 RowParts: TypeAlias = tuple[RowKey, tuple[tuple[str, int], ...]]
 
@@ -59,9 +61,8 @@ class KeyPeriod:
     def add_sightings(self, sightings: Iterable[Sighting], reached: int = NEVER) -> set[int]:
         """Add the sightings; return the starts (minutes) of windows whose rows may have changed.
 
-        A window that an intermediate state has changed is included, even if it is as before now
-        (tally/people/passing.py). `reached` is the frontier that follows from other sightings than
-        these.
+        A window that an intermediate state has changed is included, even if it is as before now.
+        `reached` is the frontier that follows from other sightings than these.
         """
         heard: dict[int, list[Sighting]] = {}
         before = self.frontier
@@ -85,10 +86,10 @@ class KeyPeriod:
             device = self.devices[number]
             minutes = device.minutes_since(0)
             own, known = Device(number, device.mac_class), VisitContext(self.frontier)
-            for row, parts in self._row_parts(own, minutes, known).elements():
-                self._add(row, dict(parts))
+            found, device.visit_days = self._read(own, minutes, known)
+            for row, parts in found.elements():
+                self._change(row, dict(parts))
             device.presence = read_presence_state(minutes, self.rules, self.hours)
-            device.visit_days = visit_days(own, minutes, self.rules, self.hours, known)
             self._update_waiting(number, device)
             self.devices[number] = device
         return changed | {start for start, _ in self.rows}
@@ -128,7 +129,7 @@ class KeyPeriod:
                 window = window_start_minute(now.run_last)
                 is_first = window_start_minute(before.run_last) < window
                 near = {"device_minutes": 1} | ({"device_windows": 1} if is_first else {})
-                self._add((window, device.mac_class), near)
+                self._change((window, device.mac_class), near)
         return len(heard)
 
     def _recompute_device(
@@ -138,33 +139,28 @@ class KeyPeriod:
         first = first_affected_day(device, heard, self.rules, self.hours)
         earlier, has_visited = device.minutes_since(first), device.has_visited_before(first)
         known = VisitContext(before, has_visited)
-        old_parts = self._row_parts(Device(number, device.mac_class), earlier, known)
+        old_parts, _ = self._read(Device(number, device.mac_class), earlier, known)
         for sighting in heard:
             device.add_sighting(sighting, self.hours.day(sighting.minute))
         minutes, own = device.minutes_since(first), Device(number, device.mac_class)
-        lot = SightingBatch(earlier, minutes, self.frontier)
-        changed = transient_windows(lot, self.rules, self.hours) if heard else set()
-        known = VisitContext(self.frontier, has_visited)
-        new_parts = self._row_parts(own, minutes, known)
-        device.presence = read_presence_state(minutes, self.rules, self.hours)
-        earlier_days = {day for day in device.visit_days if day < first}
-        device.visit_days = earlier_days | visit_days(own, minutes, self.rules, self.hours, known)
+        read_by = self.rules, self.hours
+        changed = transient_windows(earlier, minutes, self.frontier, *read_by) if heard else set()
+        new_parts, days = self._read(own, minutes, VisitContext(self.frontier, has_visited))
+        device.presence = read_presence_state(minutes, *read_by)
+        device.visit_days = days | {day for day in device.visit_days if day < first}
         self._update_waiting(number, device)
         # A device that was here for days contributes much, and one sighting changes little of it.
         added, removed = new_parts - old_parts, old_parts - new_parts
         for row, parts in added.elements():
-            self._add(row, dict(parts))
+            self._change(row, dict(parts))
         for row, parts in removed.elements():
-            self._subtract(row, dict(parts))
+            self._change(row, dict(parts), takes_back=True)
         return changed | {start for (start, _), _ in (*added, *removed)}
 
     def _count_access_point(
         self, number: int, device: DeviceState, heard: DeviceSightings, changed: set[int]
     ) -> set[int]:
-        """Count an access point in the windows of its own sightings, and change no other window.
-
-        An access point is heard each minute: reading it again would report its whole day each time.
-        """
+        """Count an access point in the windows of its own sightings, and change no other."""
         minutes = set()
         for sighting in heard:
             day = self.hours.day(sighting.minute)
@@ -174,16 +170,17 @@ class KeyPeriod:
         self.devices[number] = device
         own = Device(number, device.mac_class)
         at_once = dict.fromkeys(minutes, 0)
-        for start, parts in device_contributions(own, at_once, self.rules, self.hours):
-            self._add((start, device.mac_class), parts)
+        for start, parts in read_device(own, at_once, self.rules, self.hours).contributions:
+            self._change((start, device.mac_class), parts)
         return changed
 
-    def _row_parts(
+    def _read(
         self, device: Device, minutes: MinuteSignals, known: VisitContext
-    ) -> "Counter[RowParts]":
-        contributions = device_contributions(device, minutes, self.rules, self.hours, known)
+    ) -> "tuple[Counter[RowParts], set[int]]":
+        """The device's contributions with their rows, and the days of its visits."""
+        contributions, days = read_device(device, minutes, self.rules, self.hours, known)
         keyed = (((start, device.mac_class), parts) for start, parts in contributions)
-        return Counter((row, (*parts.items(),)) for row, parts in keyed)
+        return Counter((row, (*parts.items(),)) for row, parts in keyed), days
 
     def _update_waiting(self, number: int, device: DeviceState) -> None:
         last = device.presence.run_last if device.presence else NEVER
@@ -193,39 +190,28 @@ class KeyPeriod:
         else:
             self.waiting.pop(number, None)
 
-    def _add(self, row: RowKey, numbers: dict[str, int]) -> None:
+    def _change(self, row: RowKey, numbers: PartNumbers, *, takes_back: bool = False) -> None:
         held = self.rows.get(row, {})
         for part in self.parts:
             if part.name not in numbers:
                 continue
             number = numbers[part.name]
             if part.is_invertible:
-                so_far = held.get(part.name, part.zero)
-                held[part.name] = part.plus(so_far, part.fold((), [number]))
+                join = part.minus if takes_back else part.plus
+                folded = part.fold((), [number])
+                held[part.name] = join(part.value_in(held), folded)
+            elif takes_back:
+                held[part.name] -= Counter({number: 1})
             else:
                 held.setdefault(part.name, Counter())[number] += 1
         # Assigned again so that a paged mapping stores the change, as for a device.
-        self.rows[row] = held
-
-    def _subtract(self, row: RowKey, numbers: dict[str, int]) -> None:
-        held = self.rows[row]
-        for part in self.parts:
-            if part.name not in numbers:
-                continue
-            number = numbers[part.name]
-            if part.is_invertible:
-                taken = part.fold((), [number])
-                held[part.name] = part.minus(held[part.name], taken)
-            else:
-                held[part.name] -= Counter({number: 1})
         self.rows[row] = held
 
 
 class PeriodRow(NamedTuple):
     """A row of a key period that is over: its window's device-minutes, and the value of each part.
 
-    Device-minutes are those of all devices of the window, of any class and signal, so they are
-    equal in all of its rows.
+    Device-minutes are of all devices of the window, of any class and signal: equal in all its rows.
     """
 
     key: RowKey
@@ -241,8 +227,7 @@ def period_rows(
 ) -> Iterator[PeriodRow]:
     """The rows of a key period in which every presence is closed, as KeyPeriod has them at its end.
 
-    They are in order of their windows. A window in which a device was heard has a row, even if all
-    of its values are zero.
+    They are in order of their windows. A window in which a device was heard has one, even of zeros.
     """
     by_row: dict[RowKey, defaultdict[str, list[int]]] = {}
     heard: Counter[int] = Counter()
@@ -250,7 +235,7 @@ def period_rows(
         for start, count in Counter(map(window_start_minute, minutes)).items():
             heard[start] += count
             by_row.setdefault((start, device.mac_class), defaultdict(list))
-        for start, contribution in device_contributions(device, minutes, rules, hours):
+        for start, contribution in read_device(device, minutes, rules, hours).contributions:
             row = by_row[start, device.mac_class]
             for name, value in contribution.items():
                 row[name].append(value)
@@ -263,3 +248,56 @@ def _value(part: Part, held: Any) -> Value:
     if held is None:
         return part.zero
     return held if part.is_invertible else part.fold((), list(held))
+
+
+# A reader that takes the same sightings in smaller lots writes the intermediate states, and may end
+# after one. A reader that resumes from an earlier offset, with a larger lot, has to write these
+# windows too, although they are unchanged for it. A sighting changes the run of minutes that it
+# falls into and no other one; so an intermediate state is a run of that run's parts: its runs from
+# before, and minutes of the lot.
+def transient_windows(
+    earlier: MinuteSignals,
+    later: MinuteSignals,
+    frontier: int,
+    rules: VisitRules,
+    hours: PeriodHours,
+) -> set[int]:
+    """The windows (minutes since 1970) that an intermediate state of a lot may have changed.
+
+    `earlier` and `later` are a device before and after a lot of sightings. The windows come in
+    addition to those of the lot's own minutes, and to those in which the device's contribution is
+    another one afterwards.
+    """
+    new = {at for at, dbm in later.items() if earlier.get(at) != dbm}
+    before = [*signal_runs(earlier, rules)]
+    found = set()
+    for run in signal_runs(later, rules):
+        own = [at for at in run if at in new]
+        if not own:
+            continue
+        parts = [earlier_run for earlier_run in before if run[0] <= earlier_run[0] <= run[-1]]
+        if _may_be_static(own, parts, rules, hours):
+            # Nothing of the device's day would have counted then; other visits would be first ones.
+            return {window_start_minute(at) for at in later}
+        for part in parts:
+            # Otherwise the frontier has not passed the end of this presence: it never counted.
+            if part[-1] + rules.gap_minutes < frontier:
+                # Where a presence with the first minutes may begin, as a pass or as a visit.
+                entered = (at for at in part if earlier[at] >= rules.enter_dbm)
+                found |= {window_start_minute(at) for at in (part[0], *entered)}
+    return found
+
+
+def _may_be_static(
+    own: Sequence[int], parts: Sequence[Sequence[int]], rules: VisitRules, hours: PeriodHours
+) -> bool:
+    """Whether a part of the run may have been a long enough visit wholly outside opening hours.
+
+    Only this rule can make a device static temporarily: a long total stay is never taken back.
+    """
+    outside = [at for at in own if hours.are_closed(at, at)]
+    if not outside:
+        return False
+    ends = (at for part in parts for at in (part[0], part[-1]))
+    outside += [at for at in ends if hours.are_closed(at, at)]
+    return max(outside) - min(outside) + 1 >= rules.closed_minutes

@@ -10,8 +10,7 @@ from tally.people.personal import MAX_FINDS, is_barcode, is_barcode_name, remove
 
 MARK = "[redacted]"
 # Names whose values are personal in any form. A name may continue after those of the first group,
-# those of the second are whole words, and `name` is the whole name: an item_name is not that of a
-# person.
+# those of the second are whole words, and `name` is the whole name: item_name is no person's.
 _PERSONAL = (
     r"(?:(?:loyalty|customer|cardholder|phone|mobile|msisdn|mail|iban|passport|birth|address"
     r"|street|bank_?account|account_?(?:no|num)|card_?(?:no|num)|credit_?card"
@@ -34,8 +33,7 @@ _UNQUOTED = re.compile(r"""[^,;&}\]\r\n"]*""")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _DEPTHS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _MAX_BRACKETS = 1_000
-# A value of so many characters is also searched in the rest of the message; a shorter one may be
-# part of any text.
+# A value of so many characters is also searched in the rest; a shorter one may be in any text.
 _MIN_TELLING, _MAX_TELLING, _MAX_VALUES = 6, 256, 32
 # Finds texts that need a closer look; it is cheap enough for every line of every receipt.
 _SUSPECT = re.compile(
@@ -54,9 +52,7 @@ _ESCAPED = {
 
 
 def redact_message(message: bytes) -> bytes:
-    """The message, JSON or not, without personal data.
-
-    Personal data is recognised by the names of its fields, and by its form.
+    """The message, JSON or not, without personal data, known by its fields' names or its form.
 
     >>> item = b'"item": "gift for ann@example.org, card 4111 1111 1111 1111"'
     >>> redact_message(b'{"loyalty_id": "ann", ' + item + b"}")
@@ -76,11 +72,8 @@ def redact_text(text: str) -> str:
     if _SUSPECT.search(text) is None:
         return text
     read = text.encode("utf-8", "backslashreplace").decode("latin-1")
-    return (
-        remove_personal_data(_remove_named_values(read, _QUOTED_KEY), MARK)
-        .encode("latin-1")
-        .decode("utf-8", "replace")
-    )
+    clean = remove_personal_data(_remove_named_values(read, _QUOTED_KEY), MARK)
+    return clean.encode("latin-1").decode("utf-8", "replace")
 
 
 def redact_value(name: str, text: str) -> str:
@@ -109,7 +102,8 @@ def is_personal(name: str) -> bool:
     >>> is_personal("Loyalty-ID"), is_personal("deviceMac"), is_personal("item_name")
     (True, True, False)
     """
-    return _NAME.search(_to_snake_case(name)) is not None
+    # In lower case, with the words of camelCase separated.
+    return _NAME.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()) is not None
 
 
 @lru_cache(16_384)
@@ -122,11 +116,6 @@ def is_sensitive(text: str) -> bool:
     (False, True)
     """
     return _SUSPECT.search(text) is not None
-
-
-def _to_snake_case(name: str) -> str:
-    """The name in lower case, with the words of camelCase separated."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _unescape(text: str) -> str:
@@ -144,10 +133,7 @@ def _unescape(text: str) -> str:
 
 
 def _remove_named_values(text: str, key: re.Pattern[str]) -> str:
-    """The text without the values behind personal names.
-
-    A value that is long enough is not left in another field either.
-    """
+    """The text without values behind personal names; long ones are in no other field either."""
     if ":" not in text and "=" not in text:
         return text
     lower = text.encode("latin-1").lower().decode("latin-1")
@@ -173,7 +159,7 @@ def _remove_named_values(text: str, key: re.Pattern[str]) -> str:
 def _find_value(text: str, start: int) -> tuple[int, str]:
     """The end of the value that begins here (also in a cut message), and its replacement."""
     if opening := _OPENING.match(text, start):
-        return _find_quoted_value(text, start, opening)
+        return _find_quoted_value(text, start, opening[0])
     if text[start : start + 1] in ("{", "["):
         return _find_closing_bracket(text, start), f'"{MARK}"'
     if literal := _LITERAL.match(text, start):
@@ -183,18 +169,13 @@ def _find_value(text: str, start: int) -> tuple[int, str]:
     return end, MARK if end > start else ""
 
 
-def _find_quoted_value(
-    text: str,
-    start: int,
-    opening: re.Match[str],
-) -> tuple[int, str]:
-    quote = opening[0]
+def _find_quoted_value(text: str, start: int, quote: str) -> tuple[int, str]:
     if quote == '"':
         match = _STRING.match(text, start)
         end = match.end() if match else len(text)
         closed = end - start > 1 and text[end - 1] == '"'
     else:
-        place = text.find(quote, opening.end())
+        place = text.find(quote, start + len(quote))
         while place > 0 and len(quote) > 1 and text[place - 1] == "\\":
             place = text.find(quote, place + 1)
         closed, end = place >= 0, len(text) if place < 0 else place + len(quote)

@@ -5,33 +5,12 @@ The rule and its proof are in docs/adr/018-small-cells.md.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
-
-from pydantic import AfterValidator, Field
+from typing import TypeVar
 
 _Atom = TypeVar("_Atom")
 
 # A smaller threshold hides nothing: with a threshold of 2, a hidden cell can only be a 1.
 MIN_THRESHOLD = 5
-
-
-def _check_threshold(value: int) -> int:
-    if 0 < value < MIN_THRESHOLD:
-        raise ValueError(f"is 0 (off), or {MIN_THRESHOLD} at least: fewer hides nothing")
-    return value
-
-
-SmallestCell = Annotated[
-    int,
-    Field(
-        ge=0,
-        description=(
-            "devices below which API and pages withhold a number of WiFi, and what it could be"
-            " reckoned from; 10 is usual, 0 withholds nothing"
-        ),
-    ),
-    AfterValidator(_check_threshold),
-]
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,8 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
     """
     # inline(array(…)) and not the bare struct: otherwise the filter that window() adds would be
     # pushed down to the source and parse each record a second time (ADR 001).
-    placed = [
-        name
-        for name in ("topic", "partition", "offset", "committed_at", "crc")
-        if name in records.columns
-    ]
+    places = ("topic", "partition", "offset", "committed_at", "crc")
+    placed = [name for name in places if name in records.columns]
     parsed = records.select(
         F.inline(F.array(parse_record("value", *families))),
         is_utf8("value").alias("is_utf8"),
@@ -83,15 +80,11 @@ def by_topic(families: Sequence[Family], column: Callable[[Family], Column]) -> 
     In:  topic string, if there are several families; the columns that `column` reads.
     Out: the type of `column`, from the family with the topic; for an unknown topic from the last.
     """
-    last = column(families[-1])
-    return reduce(
-        lambda rest, family: F.when(
-            F.col("topic") == family.topic,
-            column(family),
-        ).otherwise(rest),
-        families[:-1],
-        last,
-    )
+    found = column(families[-1])
+    for family in families[:-1]:
+        is_own = F.col("topic") == family.topic
+        found = F.when(is_own, column(family)).otherwise(found)
+    return found
 
 
 def members_per_window(events: DataFrame, family: Family) -> DataFrame:
@@ -132,10 +125,11 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
         F.col("window.start").alias("window_start"),
         F.sort_array("members").alias("members"),
     )
+    event_ids = F.array_distinct(F.transform("members", lambda member: member["event_id"]))
     counted = ordered.select(
         "store_id",
         "window_start",
-        _count_events().alias("events"),
+        F.size(event_ids).cast("bigint").alias("events"),
         F.explode(_sums_by_axes(family)).alias("sums"),
     )
     rows = counted.where(F.col("sums.first_copies") > 0)
@@ -176,20 +170,11 @@ def _sums_by_axes(family: Family) -> Column:
 
     def pack_axes(member: Column) -> Column:
         # A family without axes still has one (constant) key, so each of its windows has one row.
-        return F.struct(
-            F.lit(0).alias("_"),
-            *(member[axis].alias(axis) for axis in family.axes),
-        )
+        axes = (member[axis].alias(axis) for axis in family.axes)
+        return F.struct(F.lit(0).alias("_"), *axes)
 
-    return F.transform(
-        F.array_distinct(F.transform("members", pack_axes)), lambda axes: _sums(family, axes)
-    )
-
-
-def _count_events() -> Column:
-    return F.size(
-        F.array_distinct(F.transform("members", lambda member: member["event_id"])),
-    ).cast("bigint")
+    all_axes = F.array_distinct(F.transform("members", pack_axes))
+    return F.transform(all_axes, lambda axes: _sums(family, axes))
 
 
 def _sums(family: Family, axes: Column) -> Column:
@@ -207,24 +192,20 @@ def _sums(family: Family, axes: Column) -> Column:
 
     The result is first_copies 2, gross_minor 500, excluded_gross_minor 200.
     """
-    folds = {
-        **{part.name: (part.name, build_fold(part)) for part in family.parts},
-        **{f"excluded_{part.name}": (part.name, build_fold(part)) for part in family.parts},
-    }.items()
+    # The name of the sum, of the part, and its fold.
+    folds = [
+        (f"{prefix}{part.name}", part.name, build_fold(part))
+        for prefix in ("", "excluded_")
+        for part in family.parts
+    ]
     zero, one = (F.lit(number).cast("bigint") for number in (0, 1))
-    starts = [fold.start.alias(name) for name, (_, fold) in folds]
-    start = F.struct(
-        F.lit(None).cast("string").alias("last"),
-        zero.alias("first_copies"),
-        *starts,
-    )
+    last = F.lit(None).cast("string").alias("last")
+    starts = (fold.start.alias(name) for name, _, fold in folds)
+    start = F.struct(last, zero.alias("first_copies"), *starts)
 
     def add(acc: Column, member: Column) -> Column:
-        same_axes = reduce(
-            Column.__and__,
-            (member[axis] == axes[axis] for axis in family.axes),
-            F.lit(True),
-        )
+        of_axes = (member[axis] == axes[axis] for axis in family.axes)
+        same_axes = reduce(Column.__and__, of_axes, F.lit(True))
         first = ~acc["last"].eqNullSafe(member["event_id"]) & same_axes
         counted = acc["first_copies"] + F.when(first, one).otherwise(zero)
         # Excluded events add to their own columns, so that a reader can take them back elsewhere.
@@ -236,16 +217,13 @@ def _sums(family: Family, axes: Column) -> Column:
                 F.when(adds[name != part], fold.add(acc[name], member, part))
                 .otherwise(acc[name])
                 .alias(name)
-                for name, (part, fold) in folds
+                for name, part, fold in folds
             ),
         )
 
     def result(acc: Column) -> Column:
-        sums = {name: fold.end(acc[name]) for name, (_, fold) in folds}
-        return F.struct(
-            axes.alias("axes"),
-            acc["first_copies"].alias("first_copies"),
-            *(value.alias(name) for name, value in sums.items()),
-        )
+        sums = {name: fold.end(acc[name]) for name, _, fold in folds}
+        columns = (value.alias(name) for name, value in sums.items())
+        return F.struct(axes.alias("axes"), acc["first_copies"].alias("first_copies"), *columns)
 
     return F.aggregate("members", start, add, result)

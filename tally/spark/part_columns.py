@@ -9,46 +9,44 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
-from tally.algebra.parts import MAX_SUM, Count, Histogram, Max, Min, Part, Sum, Uniques
+from tally.algebra.parts import (
+    MAX_SUM,
+    Count,
+    Histogram,
+    KeyedSpans,
+    KeyedSum,
+    Max,
+    Min,
+    Part,
+    Sum,
+    Uniques,
+)
 from tally.time.windows import WINDOW_SECONDS
 
 # Arguments: the accumulated value, the event, and the name of the field with its contribution.
 Add = Callable[[Column, Column, str], Column]
 
 
-def _identity(reached: Column) -> Column:
-    return reached
-
-
 @dataclass(frozen=True)
 class Fold:
-    """A fold over the events of a window.
-
-    `start` is the value for no events, `end` turns the accumulated value into the stored one.
-    """
+    """A fold over a window's events: value of none, next value, and what is stored of it."""
 
     start: Column
     add: Add
-    end: Callable[[Column], Column] = _identity
+    end: Callable[[Column], Column] = lambda reached: reached
 
 
 def build_fold(part: Part) -> Fold:
-    """The part's fold.
-
-    Raises KeyError for a class of part without a fold in FOLDS.
-    """
+    """The part's fold. Raises KeyError for a class of part without a fold in FOLDS."""
     return FOLDS[type(part)]()
 
 
 def _fold_sum() -> Fold:
     def add(total: Column, event: Column, name: str) -> Column:
         # Bounded by MAX_SUM: an overflow would end the query, and each of its restarts.
-        return F.least(
-            F.greatest(total + event[name], F.lit(-MAX_SUM)),
-            F.lit(MAX_SUM),
-        )
+        bounded = F.greatest(total + event[name], F.lit(-MAX_SUM))
+        return F.least(bounded, F.lit(MAX_SUM))
 
     return Fold(F.lit(0).cast("bigint"), add)
 
@@ -62,48 +60,45 @@ def _fold_count() -> Fold:
 
 def _fold_min() -> Fold:
     # least() and greatest() leave nulls out.
-    return Fold(
-        F.lit(None).cast("bigint"),
-        lambda so_far, event, name: F.least(so_far, event[name]),
-    )
+    start = F.lit(None).cast("bigint")
+    return Fold(start, lambda so_far, event, name: F.least(so_far, event[name]))
 
 
 def _fold_max() -> Fold:
-    return Fold(
-        F.lit(None).cast("bigint"),
-        lambda so_far, event, name: F.greatest(so_far, event[name]),
-    )
+    start = F.lit(None).cast("bigint")
+    return Fold(start, lambda so_far, event, name: F.greatest(so_far, event[name]))
+
+
+def _collect(end: Callable[[Column], Column]) -> Fold:
+    """The fold that keeps the numbers of all events until the end."""
+
+    def add(numbers: Column, event: Column, name: str) -> Column:
+        return F.array_append(numbers, event[name])
+
+    return Fold(F.array().cast("array<bigint>"), add, end)
 
 
 def _fold_uniques() -> Fold:
-    return Fold(
-        F.array().cast("array<bigint>"),
-        lambda digests, event, name: F.array_append(digests, event[name]),
-        lambda digests: F.slice(
-            F.array_sort(F.array_distinct(digests)),
-            1,
-            Uniques.SKETCH_SIZE,
-        ),
-    )
+    def smallest(digests: Column) -> Column:
+        return F.slice(F.array_sort(F.array_distinct(digests)), 1, Uniques.SKETCH_SIZE)
+
+    return _collect(smallest)
 
 
 def _fold_histogram() -> Fold:
-    return Fold(
-        F.array().cast("array<bigint>"),
-        lambda buckets, event, name: F.array_append(buckets, _bucket(event[name])),
-        lambda buckets: F.transform(
-            F.array_sort(F.array_distinct(buckets)), lambda bucket: _count_bucket(buckets, bucket)
-        ),
-    )
+    def count(numbers: Column) -> Column:
+        buckets = F.transform(numbers, _bucket)
+        ends = F.array_sort(F.array_distinct(buckets))
+        return F.transform(ends, lambda bucket: _count_bucket(buckets, bucket))
+
+    return _collect(count)
 
 
 def _bucket(number: Column) -> Column:
     size = F.greatest(number, F.lit(0).cast("bigint"))
     # bin() has a digit for each bit: a logarithm of doubles would be wrong at the borders.
-    lost = F.greatest(
-        F.length(F.bin(size)) - F.lit(Histogram.STEPS),
-        F.lit(0),
-    )
+    bits = F.length(F.bin(size))
+    lost = F.greatest(bits - F.lit(Histogram.STEPS), F.lit(0))
     shifted = F.call_function("shiftright", size, lost)
     return F.call_function("shiftleft", shifted, lost)
 
@@ -119,11 +114,7 @@ def _fold_keyed_sum() -> Fold:
         sums = F.transform(keys, lambda key: _sum_key(numbers, key))
         return F.filter(sums, lambda entry: entry["sum"] != 0)
 
-    return Fold(
-        F.array().cast("array<bigint>"),
-        lambda numbers, event, name: F.array_append(numbers, event[name]),
-        sum_by_key,
-    )
+    return _collect(sum_by_key)
 
 
 def _key(number: Column) -> Column:
@@ -170,9 +161,8 @@ def _merge_spans(spans: Column, empty: Column) -> Column:
         meets = is_of_key & (span["first"] <= last["end"])
         count = F.greatest(F.size(joined) - 1, F.lit(0))
         before = F.slice(joined, F.lit(1), count)
-        return F.when(meets, F.array_append(before, longer)).otherwise(
-            F.array_append(joined, span),
-        )
+        grown = F.array_append(joined, span)
+        return F.when(meets, F.array_append(before, longer)).otherwise(grown)
 
     non_empty = F.filter(spans, lambda span: span["first"] < span["end"])
     return F.aggregate(non_empty, empty, join)
@@ -206,26 +196,17 @@ def _drop_before_last_count(events: Column) -> Column:
     def place_after_count(entry: Column, place: Column) -> Column:
         return F.when(~entry["is_movement"], place + 1).otherwise(0)
 
-    last = F.greatest(
-        F.array_max(F.transform(events, place_after_count)),
-        F.lit(1),
-    )
-    tail = F.slice(
-        events,
-        F.coalesce(last, F.lit(1)),
-        F.greatest(F.size(events), F.lit(1)),
-    )
+    places = F.transform(events, place_after_count)
+    last = F.greatest(F.array_max(places), F.lit(1))
+    length = F.greatest(F.size(events), F.lit(1))
+    tail = F.slice(events, F.coalesce(last, F.lit(1)), length)
     return F.transform(tail, lambda entry: F.struct(entry["at"], entry["brought"]))
 
 
-_NUMBER, _NUMBERS = "bigint", "array<bigint>"
 # The type of each part's stored value, in Spark's DDL.
 STORED_TYPES: dict[type[Part], str] = {
-    Sum: _NUMBER,
-    Count: _NUMBER,
-    Min: _NUMBER,
-    Max: _NUMBER,
-    Uniques: _NUMBERS,
+    **dict.fromkeys((Sum, Count, Min, Max), "bigint"),
+    Uniques: "array<bigint>",
     Histogram: "array<struct<lower_end: bigint, count: bigint>>",
     KeyedSum: "array<struct<key: bigint, sum: bigint>>",
     KeyedSpans: "array<struct<key: bigint, span: bigint>>",

@@ -12,10 +12,10 @@ from pyspark.sql import types as T
 
 from tally.algebra.parts import MAX_PART
 from tally.families.family import MAX_TEXT_BYTES, Family, RecordFields
-from tally.time.key_periods import MAX_DAYS
+from tally.time.day_clock import MAX_KEY_DAYS
 
 # The length of the longest key period, with a day in reserve for changes of clocks.
-_MAX_MINUTES = (MAX_DAYS + 1) * 24 * 60
+_MAX_MINUTES = (MAX_KEY_DAYS + 1) * 24 * 60
 # The column of a field.
 Field = Callable[[str], Column]
 
@@ -31,12 +31,11 @@ def number_columns(families: Sequence[Family]) -> list[Column]:
     In:  columns of parse_record().
     Out: bigint, each by its name; null where it has to be there and is not.
     """
-    columns = {
-        name: _number(name, F.col, family.fields).alias(name)
-        for family in families
-        for name in family.fields.numbers
-    }
-    return [*columns.values()]
+    named = {name: family.fields for family in families for name in family.fields.numbers}
+    columns = []
+    for name, fields in named.items():
+        columns.append(_number(name, F.col, fields).alias(name))
+    return columns
 
 
 def is_readable(value: Column, family: Family) -> Column:
@@ -64,10 +63,8 @@ def parse_record(value: Column | str, *families: Family) -> Column:
     texts = ("store_id", "event_id", "happened_at", "fingerprint", *field_names("texts", families))
     fields = [T.StructField(name, T.StringType()) for name in texts]
     fields += [T.StructField(name, T.LongType()) for name in field_names("numbers", families)]
-    return F.from_json(
-        value,
-        T.StructType([*fields, T.StructField("repeat", T.BooleanType())]),
-    )
+    fields.append(T.StructField("repeat", T.BooleanType()))
+    return F.from_json(value, T.StructType(fields))
 
 
 def is_utf8(value: Column | str) -> Column:
@@ -101,10 +98,8 @@ def _is_complete(fields: RecordFields, field: Field) -> Column:
     if "period_start" in fields.numbers:
         forms.append(_is_in_its_period(field))
     in_calendar = F.year(parse_timestamp(field("happened_at"))).between(1, 9999)
-    return F.coalesce(
-        reduce(Column.__and__, [in_calendar, *texts, *numbers, *forms]),
-        F.lit(False),
-    )
+    holds = reduce(Column.__and__, [in_calendar, *texts, *numbers, *forms])
+    return F.coalesce(holds, F.lit(False))
 
 
 def _number(name: str, field: Field, fields: RecordFields) -> Column:

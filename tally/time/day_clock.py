@@ -1,12 +1,19 @@
-"""A store's clock: its time zone and when its days begin, each from the day on which it holds."""
+"""A store's clock: its time zone and when its days begin, each from the day on which it holds.
 
+By it days begin and end, and key periods: the stretches in which one key identifies the devices of
+a store. A period is a number of whole days of the store, each beginning at `day_starts` of its own
+clock: a store that closes at 02:00 sets 04:00; otherwise every late visit would be cut in two.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-_ONE_DAY = timedelta(days=1)
+from tally.time.windows import EPOCH, ONE_DAY, WINDOW, utc_days
+
 # No change of clocks moves them by as much, except where they leave a whole day out.
 _NEAR_A_BORDER = timedelta(hours=3)
 
@@ -18,11 +25,6 @@ class DatedClock(NamedTuple):
     zone: ZoneInfo
     day_starts: time = time(0)
 
-    @property
-    def after_midnight(self) -> timedelta:
-        """The time after midnight at which days begin, by the clock."""
-        return timedelta(hours=self.day_starts.hour, minutes=self.day_starts.minute)
-
     def start_of_day(self, day: date) -> datetime:
         """The instant (UTC) at which the day begins, also where the clock leaves that time out."""
         return datetime.combine(day, self.day_starts, self.zone).astimezone(UTC)
@@ -31,7 +33,7 @@ class DatedClock(NamedTuple):
 @lru_cache(maxsize=10_000)
 def _is_skipped(part: DatedClock, day: date) -> bool:
     """Whether the clock leaves the whole day out, as Samoa did on 30 December 2011."""
-    return part.start_of_day(day) >= part.start_of_day(day + _ONE_DAY)
+    return part.start_of_day(day) >= part.start_of_day(day + ONE_DAY)
 
 
 @dataclass(frozen=True)
@@ -84,18 +86,19 @@ class DayClock:
         datetime.date(2026, 3, 1)
         """
         part = self.at(instant)
-        since = instant.astimezone(part.zone).replace(tzinfo=None) - part.after_midnight
+        starts = timedelta(hours=part.day_starts.hour, minutes=part.day_starts.minute)
+        since = instant.astimezone(part.zone).replace(tzinfo=None) - starts
         day, into = since.date(), since - datetime.combine(since, time())
         # Fast for thousands of windows: most lie well inside a day, which is the one that is shown.
-        is_inside = _NEAR_A_BORDER <= into < _ONE_DAY - _NEAR_A_BORDER
+        is_inside = _NEAR_A_BORDER <= into < ONE_DAY - _NEAR_A_BORDER
         if is_inside and self._is_constant and not _is_skipped(part, day):
             return day
         # Clocks that are set back over the beginning of a day show a time of the day before once
         # more: by the instants it is the new day.
-        while instant >= self.start_of_day(day + _ONE_DAY):
-            day += _ONE_DAY
+        while instant >= self.start_of_day(day + ONE_DAY):
+            day += ONE_DAY
         while instant < self.start_of_day(day):
-            day -= _ONE_DAY
+            day -= ONE_DAY
         return day
 
 
@@ -158,10 +161,90 @@ def zone_name(zone: ZoneInfo, instant: datetime) -> str:
 
 
 def irregular_days(clock: DayClock, most: timedelta) -> list[date]:
-    """The days before a change of the clock that it makes too short or too long, ascending.
-
-    Such a day ends no later than it begins, or lasts longer than `most`.
-    """
-    eves = [change.first_day - _ONE_DAY for change in clock.parts[1:]]
-    lengths = {day: clock.start_of_day(day + _ONE_DAY) - clock.start_of_day(day) for day in eves}
+    """Days before a change of the clock that end before they begin, or last over `most`."""
+    eves = [change.first_day - ONE_DAY for change in clock.parts[1:]]
+    lengths = {day: clock.start_of_day(day + ONE_DAY) - clock.start_of_day(day) for day in eves}
     return [day for day, long in lengths.items() if not timedelta(0) < long <= most]
+
+
+class LocalDay(NamedTuple):
+    """A day of a store's clock, and its instants (UTC), from inclusive, to exclusive."""
+
+    day: date
+    start: datetime
+    end: datetime
+
+    @property
+    def quarter_hours(self) -> int:
+        """The count of quarter hours of UTC that begin in the day: 96, at clock changes 92 or 100.
+
+        Clocks that change by half an hour or by two hours give 94 and 98, 88 and 104. On the day
+        before a store gets another clock there may be any number; there is none in a day that the
+        zone has left out, as Samoa did in 2011.
+        """
+        return (EPOCH - self.start) // WINDOW - (EPOCH - self.end) // WINDOW
+
+
+def local_day(day: date, clock: DayClock) -> LocalDay:
+    """The day of this date, by the store's clock.
+
+    Raises OverflowError at either end of the calendar.
+
+    >>> clock = DayClock.from_zone(ZoneInfo("Europe/Bratislava"))
+    >>> local_day(date(2026, 3, 29), clock).quarter_hours
+    92
+    """
+    return LocalDay(day, clock.start_of_day(day), clock.start_of_day(day + ONE_DAY))
+
+
+def local_day_at(instant: datetime, clock: DayClock) -> LocalDay:
+    """The local day that holds the instant. Every instant lies in exactly one."""
+    return local_day(clock.day(instant), clock)
+
+
+# The most days that settings accept.
+MAX_KEY_DAYS = 14
+# Returns, for the start of a window, the UTC days of records that it may depend on, its own first.
+InputDays = Callable[[datetime], tuple[date, ...]]
+
+
+class DatedPeriod(NamedTuple):
+    """First day of a key period, and its instants (UTC), from inclusive, to exclusive."""
+
+    first_day: date
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True)
+class KeyDays:
+    """The number of local days of one key."""
+
+    days: int = 1
+
+    def period(self, instant: datetime, clock: DayClock) -> DatedPeriod:
+        """The key period that holds the instant. Each instant has one, also where clocks change."""
+        day = clock.day(instant)
+        # Counted from the first of all days, so that every process finds the same periods.
+        first = date.fromordinal(day.toordinal() // self.days * self.days)
+        after = first + timedelta(days=self.days)
+        return DatedPeriod(first, clock.start_of_day(first), clock.start_of_day(after))
+
+    def utc_days(self, instant: datetime, clock: DayClock) -> tuple[date, ...]:
+        """The UTC days on which records of the instant's key period may lie, its own first."""
+        own, period = instant.astimezone(UTC).date(), self.period(instant, clock)
+        days = utc_days(period.start, period.end)
+        return (own, *(day for day in days if day != own))
+
+
+def days_around(days: Sequence[date], key_days: int) -> list[date]:
+    """The UTC days that records of the days' key periods may lie on, ascending.
+
+    A period of so many local days that touches a day begins, and ends, at most as many days from
+    it, in any zone; and one more where clocks are set back, or a store moves to another zone.
+    """
+    reach = key_days + 1
+    shifts = range(-reach, reach + 1)
+    ordinals = {day.toordinal() + shift for day in days for shift in shifts}
+    within = (number for number in ordinals if 1 <= number <= date.max.toordinal())
+    return [date.fromordinal(number) for number in sorted(within)]

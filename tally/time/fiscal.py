@@ -12,10 +12,9 @@ from typing import NamedTuple
 from tally.time.windows import days_until
 
 WEEK = timedelta(days=7)
-WEEKS_A_YEAR, _WEEKS_A_QUARTER, _PERIODS_A_QUARTER = 52, 13, 3
+# Every fifth or sixth year has one week more.
+_WEEKS_A_YEAR, _WEEKS_A_QUARTER = 52, 13
 _SATURDAY = 5
-# The weeks of a quarter after which its second and its third period begin.
-_PERIODS_BEGIN = (4, 9)
 
 
 class FiscalDay(NamedTuple):
@@ -39,24 +38,16 @@ def fiscal_year_start(year: int) -> date:
     return end_of_january + timedelta(days=shift + 1)
 
 
-def weeks_in_year(year: int) -> int:
-    """The weeks of a fiscal year: 52, or 53 every five or six years.
-
-    >>> [year for year in range(2010, 2026) if weeks_in_year(year) == 53]
-    [2012, 2017, 2023]
-    """
-    return (fiscal_year_start(year + 1) - fiscal_year_start(year)) // WEEK
-
-
 def fiscal_day(day: date) -> FiscalDay:
     """The place of a day in the fiscal calendar. Raises ValueError before February of year 1."""
     begins = fiscal_year_start(day.year)
     year = day.year if day >= begins else day.year - 1
     week = (day - fiscal_year_start(year)) // WEEK
     # A 53rd week is the last of January's period, and so of the last quarter.
-    regular = min(week, WEEKS_A_YEAR - 1)
+    regular = min(week, _WEEKS_A_YEAR - 1)
     quarter, of_quarter = divmod(regular, _WEEKS_A_QUARTER)
-    period = _PERIODS_A_QUARTER * quarter + sum(of_quarter >= begun for begun in _PERIODS_BEGIN)
+    # After 4 and 9 weeks of a quarter its second and its third period begin.
+    period = 3 * quarter + (of_quarter >= 4) + (of_quarter >= 9)
     return FiscalDay(year, quarter + 1, period + 1, week + 1)
 
 
@@ -74,8 +65,7 @@ def same_day_last_year(day: date) -> date:
 
 # The function that returns the holidays of a day by name, none on an ordinary day.
 HolidayLookup = Callable[[date], Sequence[str]]
-# A feast moves by a month at most from one year to the next (Easter), and lasts less than two
-# weeks.
+# A feast moves by at most a month from year to year (Easter), and lasts less than two weeks.
 _REACH, _LASTS = timedelta(days=45), timedelta(days=14)
 _TRIES = 10
 
@@ -100,19 +90,16 @@ def like_for_like(day: date, names_of: HolidayLookup) -> ComparableDay:
     before = same_day_last_year(day)
     then = names_of(before)
     if not then:
-        return ComparableDay(before, _explain_day(day))
+        if fiscal_day(day).week <= _WEEKS_A_YEAR:
+            return ComparableDay(before, "the same week and weekday of the fiscal year before")
+        reason = "364 days earlier, for the fiscal year before had no 53rd week"
+        return ComparableDay(before, reason)
     ordinary = (before - weeks * WEEK for weeks in range(1, _TRIES + 1))
     found = next((earlier for earlier in ordinary if not names_of(earlier)), None)
     reason = f"{before} was {then[0]}"
     if found is None:
         return ComparableDay(None, f"{reason}, and so was that weekday for {_TRIES} weeks before")
     return ComparableDay(found, f"{reason}: the nearest earlier {found:%A} that was no holiday")
-
-
-def _explain_day(day: date) -> str:
-    if fiscal_day(day).week > WEEKS_A_YEAR:
-        return "364 days earlier, for the fiscal year before had no 53rd week"
-    return "the same week and weekday of the fiscal year before"
 
 
 def _same_holiday(day: date, holidays: Sequence[str], names_of: HolidayLookup) -> ComparableDay:

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-# Without a language the package uses that of the process's environment, and two machines would name
-# one feast differently.
+if TYPE_CHECKING:
+    from holidays import HolidayBase
+
+# Otherwise it is that of the environment, and two machines would name one feast differently.
 LANGUAGE = "en_US"
 HolidayNames = tuple[str, ...]
-# The suffix of a feast whose day is computed by the moon and not yet proclaimed: it is the same
-# feast.
+# The suffix of a feast whose day is computed by the moon, and not yet proclaimed.
 _ESTIMATED = " (estimated)"
 
 
@@ -26,24 +28,16 @@ def holiday_names(country: str | None, subdivision: str | None, day: date) -> Ho
 
 def subdivisions(country: str) -> HolidayNames:
     """The names for parts of the country; none where it has no parts, or is not known."""
-    import holidays
-
-    try:
-        known = holidays.country_holidays(country)
-    except NotImplementedError:
-        return ()
-    return (*known.subdivisions, *known.subdivisions_aliases)
+    known = _find_table(country)
+    return (*known.subdivisions, *known.subdivisions_aliases) if known is not None else ()
 
 
 def missing_reason(country: str | None, first: date, last: date) -> str | None:
     """The reason why holidays of these days are not known, as a sentence; None if all are known."""
     if country is None:
         return "the stores file names no `country` of the store, so no day is a holiday"
-    import holidays
-
-    try:
-        known = holidays.country_holidays(country)
-    except NotImplementedError:
+    known = _find_table(country)
+    if known is None:
         return f"no table of holidays knows {country}, so no day is a holiday"
     if known.start_year <= first.year and last.year <= known.end_year:
         return None
@@ -56,15 +50,8 @@ def missing_reason(country: str | None, first: date, last: date) -> str | None:
 # A country's year is computed in less than a millisecond, but requested for each of its days.
 @lru_cache(maxsize=2_000)
 def _load_year(country: str, subdivision: str | None, year: int) -> Mapping[date, HolidayNames]:
-    # Not imported at the start: its tables take half a second, and most processes never need them.
-    import holidays
-
-    try:
-        # A table that does not grow on access, for several threads read it at once.
-        known = holidays.country_holidays(
-            country, subdiv=subdivision, years=year, expand=False, language=LANGUAGE
-        )
-    except NotImplementedError:
+    known = _find_table(country, subdivision, year)
+    if known is None:
         return {}
     return {
         day: tuple(name.removesuffix(_ESTIMATED) for name in known.get_list(day))
@@ -72,6 +59,21 @@ def _load_year(country: str, subdivision: str | None, year: int) -> Mapping[date
         for day in known
         if day.year == year
     }
+
+
+def _find_table(
+    country: str, subdivision: str | None = None, year: int | None = None
+) -> "HolidayBase | None":
+    # Not imported at the start: its tables take half a second, and most processes never need them.
+    import holidays
+
+    try:
+        # A table that does not grow on access, for several threads read it at once.
+        return holidays.country_holidays(
+            country, subdiv=subdivision, years=year, expand=False, language=LANGUAGE
+        )
+    except NotImplementedError:
+        return None
 
 
 # The codes that the standard assigns: a user-assigned code such as XK is not among them.

@@ -49,8 +49,7 @@ def format_utc(instant: datetime) -> str:
 def instants_at_local_time(shown: datetime, zone: ZoneInfo) -> list[datetime]:
     """The instants (UTC), ascending, at which clocks of the zone show this time, without an offset.
 
-    There is none in the hour that is left out in spring, and two in the hour that comes twice in
-    autumn.
+    There is none in an hour that is left out in spring, and two in the hour twice shown in autumn.
 
     >>> rome = ZoneInfo("Europe/Rome")
     >>> [str(instant) for instant in instants_at_local_time(datetime(2026, 10, 25, 2), rome)]
@@ -91,7 +90,6 @@ def format_instant(instant: datetime, zone: tzinfo = UTC_ZONE) -> str:
     >>> format_instant(datetime.fromisoformat("2017-09-19T22:45:00+00:00"), ZoneInfo("Europe/Rome"))
     '2017-09-20T00:45:00+02:00'
     """
-    text = instant.astimezone(zone).isoformat(
-        timespec="milliseconds" if instant.microsecond else "seconds"
-    )
+    timespec = "milliseconds" if instant.microsecond else "seconds"
+    text = instant.astimezone(zone).isoformat(timespec=timespec)
     return text[:-6] + "Z" if zone is UTC_ZONE else text

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby, pairwise
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from tally.time.windows import TimeRange
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOLIDAYS, CLOSED = "holidays", "closed"
@@ -16,10 +19,7 @@ _SPAN = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:0
 
 
 class ClockSpan(NamedTuple):
-    """A span in which a store is open, in minutes of the clock after midnight of its day.
-
-    A span that ends after midnight ends beyond MINUTES_A_DAY.
-    """
+    """A span of being open, in minutes after its day's midnight; may end past MINUTES_A_DAY."""
 
     opens: int
     closes: int
@@ -33,10 +33,7 @@ Spans = tuple[ClockSpan, ...]
 
 @dataclass(frozen=True)
 class OpeningHours:
-    """The spans of each weekday, Monday first, and of holidays; with None, those of their weekday.
-
-    A day without spans is closed.
-    """
+    """The spans by weekday, from Monday, and of holidays (None: as weekdays); () is closed."""
 
     weekdays: tuple[Spans, ...]
     holidays: Spans | None = None
@@ -51,12 +48,27 @@ class OpeningHours:
         """The hours as the stores file has them: adjacent weekdays that are alike in one entry."""
         found = {}
         named = zip(WEEKDAYS, self.weekdays, strict=True)
-        for spans, alike in groupby(named, key=lambda pair: pair[1]):
+        for spans, alike in groupby(named, lambda pair: pair[1]):
             first, *others = [name for name, _ in alike]
             found["-".join((first, *others[-1:]))] = _format_spans(spans)
         if self.holidays is not None:
             found[HOLIDAYS] = _format_spans(self.holidays)
         return found
+
+
+def open_spans(day: date, spans: Spans, zone: ZoneInfo) -> Iterator[TimeRange]:
+    """The spans (UTC) in which a store with these hours is open on the day, ascending.
+
+    A time that the clock leaves out is as long after midnight as it would be; a time that it shows
+    twice means the first.
+    """
+    midnight = datetime.combine(day, time(), zone)
+    for span in spans:
+        # By the clock and not by seconds: a store closes at 20:00 even if the night was shorter.
+        opens, closes = ((midnight + timedelta(minutes=minute)).astimezone(UTC) for minute in span)
+        # A span that lies wholly in a time that the clock leaves out would end before it begins.
+        if opens < closes:
+            yield TimeRange(opens, closes)
 
 
 def parse_opening_hours(given: object) -> OpeningHours:
@@ -81,10 +93,7 @@ def parse_opening_hours(given: object) -> OpeningHours:
 
 
 def expand_weekdays(key: str) -> Sequence[str]:
-    """The names of WEEKDAYS that a weekday or a range of them stands for, or HOLIDAYS.
-
-    Raises ValueError, whose message says what is expected.
-    """
+    """The names that a weekday, a range of them or HOLIDAYS stands for. Raises ValueError."""
     if key == HOLIDAYS:
         return [HOLIDAYS]
     first, dash, last = key.partition("-")
@@ -111,10 +120,7 @@ def _parse_spans(key: str, value: object) -> Spans:
 
 
 def parse_clock_span(key: str, text: object) -> ClockSpan:
-    """The span of a text, e.g. `08:00-20:00`; `key` is the day that it belongs to, for messages.
-
-    Raises ValueError, whose message says what is expected.
-    """
+    """The span of a text, e.g. `08:00-20:00`, of the day `key`. Raises ValueError."""
     match = _SPAN.match(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"{key}: {text!r} is no span of the clock, e.g. 08:00-20:00, or {CLOSED}")
@@ -125,17 +131,13 @@ def parse_clock_span(key: str, text: object) -> ClockSpan:
 
 
 def _check_next_day(by_name: Mapping[str, Spans]) -> None:
-    for name, after in _pairs_of_days():
+    # The night of a Sunday ends on a Monday.
+    for name, after in pairwise((*WEEKDAYS, WEEKDAYS[0])):
         if not by_name[name] or not by_name[after]:
             continue
         last, first = by_name[name][-1], by_name[after][0]
         if first.opens < last.closes - MINUTES_A_DAY:
             raise ValueError(f"{name}: {last} ends after {after}: {first} has begun; shorten one")
-
-
-def _pairs_of_days() -> Iterator[tuple[str, str]]:
-    # The night of a Sunday ends on a Monday.
-    return pairwise((*WEEKDAYS, WEEKDAYS[0]))
 
 
 def _format_spans(spans: Spans) -> str | list[str]:
