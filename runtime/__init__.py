@@ -1,4 +1,1 @@
-"""Code that every process shares: its end, its heartbeat, its connections to other services.
-
-These are Kafka, Cassandra and HTTP.
-"""
+"""Code that every process shares: its end, its heartbeat, its connections to other services."""

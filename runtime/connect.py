@@ -76,10 +76,9 @@ def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterat
 def cassandra_cluster(settings: Settings) -> Cluster:
     """A cluster object that the caller shuts down; never shared across a fork."""
     addresses = [address.rsplit(":", 1) for address in settings.cassandra.split(",")]
+    in_datacenter = DCAwareRoundRobinPolicy(settings.cassandra_datacenter)
     profile = ExecutionProfile(
-        load_balancing_policy=TokenAwarePolicy(
-            DCAwareRoundRobinPolicy(settings.cassandra_datacenter)
-        ),
+        load_balancing_policy=TokenAwarePolicy(in_datacenter),
         retry_policy=RetryPolicy(),
         # Writes and reads use a quorum: with ONE of three replicas a served count falls when
         # another replica answers.
@@ -97,10 +96,7 @@ def cassandra_cluster(settings: Settings) -> Cluster:
 
 
 def worker_settings(settings: Settings) -> Settings:
-    """The settings without the driver's folders.
-
-    A worker that outlives one job thereby serves the next job with the same session.
-    """
+    """The settings without the driver's folders, equal for each job that a worker serves."""
     return settings.model_copy(update={"home": Path(), "checkpoints": None})
 
 

@@ -27,11 +27,7 @@ class SpanTable:
     """
 
     def __init__(
-        self,
-        session: Session,
-        table: str,
-        fixed: Mapping[str, str],
-        keys: Sequence[str],
+        self, session: Session, table: str, fixed: Mapping[str, str], keys: Sequence[str]
     ) -> None:
         self._fixed = tuple(fixed.values())
         columns = (*fixed, *keys)

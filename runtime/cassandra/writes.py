@@ -1,8 +1,6 @@
-"""Writes to Cassandra, retried until each is acknowledged: the only way to write rows.
+"""Statements to Cassandra, retried by one rule until each is answered: the only way to write rows.
 
-Statements are grouped into few batches. Statements without an answer are retried by one rule, which
-reads use too (runtime/cassandra/reads.py). Values are bound in a third of the time of the driver's
-bind().
+Writes are grouped into few batches. Values are bound in a third of the time of the driver's bind().
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from cassandra import OperationTimedOut, Timeout, Unavailable, cqltypes
 from cassandra.cluster import NoHostAvailable, Session
-from cassandra.concurrent import ExecutionResult, execute_concurrent
+from cassandra.concurrent import execute_concurrent
 from cassandra.connection import ConnectionException
 from cassandra.metadata import Metadata
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, Statement
@@ -36,20 +34,23 @@ RETRY_SECONDS = 90.0
 # Outcomes after which a statement may or may not be applied; writing it again changes nothing.
 TRANSIENT_ERRORS = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
 
-Statements: TypeAlias = Sequence[Statement]
 Group: TypeAlias = Sequence[BoundStatement]
 # A statement, and the values for its marks.
 StatementCall: TypeAlias = tuple[Statement, Sequence[object]]
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class RetryLimit:
-    """How long statements are retried, and the error after that with its text `message`."""
-
-    seconds: float
-    error: type[CassandraTimeout]
-    message: str
+Bind: TypeAlias = Callable[[Iterable[Any]], BoundStatement]
+Pack: TypeAlias = Callable[[Any], bytes]
+# An instant is milliseconds since 1970, a day days since -5877641-06-23
+# (runtime.connect.CQL_DATE_ZERO).
+_PACKS: dict[type, Pack] = {
+    # The server announces a `text` column to clients as varchar.
+    cqltypes.VarcharType: str.encode,
+    cqltypes.UTF8Type: str.encode,
+    cqltypes.LongType: Struct(">q").pack,
+    cqltypes.DateType: Struct(">q").pack,
+    cqltypes.Int32Type: Struct(">i").pack,
+    cqltypes.SimpleDateType: Struct(">I").pack,
+}
 
 
 def write_all(
@@ -61,25 +62,27 @@ def write_all(
     any other error is raised unchanged. Statements must be idempotent: the same key, values and
     write timestamp each time.
     """
-    # A statement without an answer may be applied; writing the same values again changes nothing.
-    limit = RetryLimit(seconds, CassandraWriteTimeout, "writes were not acknowledged")
-    execute_until_answered(
-        session, [(statement, ()) for statement in statements], lambda _: None, limit
-    )
+    calls = [(statement, ()) for statement in statements]
+    unanswered = CassandraWriteTimeout, "writes were not acknowledged"
+    _execute_until_answered(session, calls, lambda _: None, seconds, unanswered)
 
 
-def execute_until_answered(
-    session: Session, tries: Sequence[StatementCall], take: Callable[[Any], Item], limit: RetryLimit
+def _execute_until_answered(
+    session: Session,
+    tries: Sequence[StatementCall],
+    take: Callable[[Any], Item],
+    seconds: float,
+    unanswered: tuple[type[CassandraTimeout], str],
 ) -> list[Item]:
     """Results of `take` on each statement's answer, in their order: the only retry rule.
 
     Retries statements of unknown outcome after a time-out, also one within `take`; raises the error
-    of the limit, and any other unchanged.
+    with its text when the seconds are over, and any other error unchanged.
     """
     found: dict[int, Item] = {}
     repeated = Retrying(
         retry=retry_if_exception_type(CassandraTimeout),
-        stop=stop_after_delay(limit.seconds),
+        stop=stop_after_delay(seconds),
         wait=wait_random_exponential(multiplier=0.2, max=5),
         reraise=True,
     )
@@ -89,8 +92,9 @@ def execute_until_answered(
             answers, reason = _try_once(session, waiting, take)
             found.update(answers)
             if left := len(tries) - len(found):
+                error, what = unanswered
                 why = " ".join(str(reason).split())
-                raise limit.error(f"Cassandra: {left} {limit.message} ({why}); look into its log")
+                raise error(f"Cassandra: {left} {what} ({why}); look into its log")
     return [found[place] for place in range(len(tries))]
 
 
@@ -117,11 +121,15 @@ def write_groups(session: Session, groups: Iterable[Group], seconds: float = RET
 
     Groups of the same replicas are sent together (build_batches()). Statements as for write_all().
     """
-    batches = build_batches(groups, session.cluster.metadata)
-    for chunk in _split_by_weight(
-        batches, lambda batch: max(batch.bytes, _MIN_BYTES), _AT_ONCE_BYTES
-    ):
-        write_all(session, [to_unlogged_batch(batch.statements) for batch in chunk], seconds)
+    waiting, total = list[BatchStatement](), 0
+    for batch in build_batches(groups, session.cluster.metadata):
+        weighs = max(batch.bytes, _MIN_BYTES)
+        if waiting and total + weighs > _AT_ONCE_BYTES:
+            write_all(session, waiting, seconds)
+            waiting, total = [], 0
+        waiting.append(to_unlogged_batch(batch.statements))
+        total += weighs
+    write_all(session, waiting, seconds)
 
 
 def build_batches(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBatch]":
@@ -141,7 +149,8 @@ def build_batches(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBa
             if not batch.has_room_for(part):
                 yield batch
                 batch = waiting[place] = WriteBatch()
-            batch.add(part)
+            batch.statements += part.statements
+            batch.bytes += part.bytes
     yield from waiting.values()
 
 
@@ -152,31 +161,23 @@ class WriteBatch:
     statements: list[BoundStatement] = field(default_factory=list)
     bytes: int = 0
 
-    @classmethod
-    def from_statements(cls, statements: Group) -> "WriteBatch":
-        """Build a batch of the statements with its size."""
-        value_bytes = sum(sum(map(len, filter(None, bound.values))) for bound in statements)
-        return cls([*statements], _STATEMENT_BYTES * len(statements) + value_bytes)
-
     def has_room_for(self, part: "WriteBatch") -> bool:
         """Whether the part fits into this batch."""
-        fits = (
-            len(self.statements) + len(part.statements) <= BATCH_STATEMENTS
-            and self.bytes + part.bytes <= BATCH_BYTES
-        )
+        count = len(self.statements) + len(part.statements)
+        fits = count <= BATCH_STATEMENTS and self.bytes + part.bytes <= BATCH_BYTES
         return fits or not self.statements
-
-    def add(self, part: "WriteBatch") -> None:
-        """Add the part to this batch."""
-        self.statements += part.statements
-        self.bytes += part.bytes
 
 
 def _split_group(group: Group) -> Iterator[WriteBatch]:
-    whole = WriteBatch.from_statements(group)
+    whole = _weigh(group)
     if whole.bytes <= GROUP_BYTES:
         return iter([whole])
-    return (WriteBatch.from_statements([statement]) for statement in group)
+    return (_weigh([statement]) for statement in group)
+
+
+def _weigh(statements: Group) -> WriteBatch:
+    value_bytes = sum(sum(map(len, filter(None, bound.values))) for bound in statements)
+    return WriteBatch([*statements], _STATEMENT_BYTES * len(statements) + value_bytes)
 
 
 def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
@@ -185,27 +186,8 @@ def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
     return frozenset(host.endpoint for host in found) if found else statement.routing_key
 
 
-def _split_by_weight(
-    items: Iterable[Item], weight: Callable[[Item], int], most: int
-) -> Iterator[list[Item]]:
-    chunk: list[Item] = []
-    total = 0
-    for item in items:
-        weighs = weight(item)
-        if chunk and total + weighs > most:
-            yield chunk
-            chunk, total = [], 0
-        chunk.append(item)
-        total += weighs
-    if chunk:
-        yield chunk
-
-
-def to_unlogged_batch(statements: Statements) -> BatchStatement:
-    """The statements as one batch, for the price of one write.
-
-    Within each partition they are applied and become visible together.
-    """
+def to_unlogged_batch(statements: Iterable[Statement]) -> BatchStatement:
+    """The statements as one batch; those of one partition become visible together."""
     # A logged batch is first stored on other nodes for a replay: here the writer itself retries.
     batch = BatchStatement(batch_type=BatchType.UNLOGGED)
     for statement in statements:
@@ -218,42 +200,20 @@ def _try_once(
     session: Session, tries: Mapping[int, StatementCall], take: Callable[[Any], Item]
 ) -> tuple[dict[int, Item], object]:
     """The answers to one try of each statement, and the reason of the first failure."""
+    # Every answer is awaited: the error of one statement does not concern the others.
     results = execute_concurrent(
-        # Every answer is awaited: the error of one statement does not concern the others.
-        session,
-        [*tries.values()],
-        concurrency=_CONCURRENCY,
-        raise_on_first_error=False,
+        session, [*tries.values()], concurrency=_CONCURRENCY, raise_on_first_error=False
     )
     found: dict[int, Item] = {}
     reasons: list[object] = []
     for place, result in zip(tries, results, strict=True):
         try:
-            found[place] = take(_rows_or_raise(result))
+            if not result.success:
+                raise result.result_or_exc
+            found[place] = take(result.result_or_exc)
         except TRANSIENT_ERRORS as error:
             reasons.append(error)
     return found, next(iter(reasons), None)
-
-
-def _rows_or_raise(result: ExecutionResult) -> Any:
-    if not result.success:
-        raise result.result_or_exc
-    return result.result_or_exc
-
-
-Bind: TypeAlias = Callable[[Iterable[Any]], BoundStatement]
-Pack: TypeAlias = Callable[[Any], bytes]
-# An instant is milliseconds since 1970, a day days since -5877641-06-23
-# (runtime.connect.CQL_DATE_ZERO).
-_PACKS: dict[type, Pack] = {
-    # The server announces a `text` column to clients as varchar.
-    cqltypes.VarcharType: str.encode,
-    cqltypes.UTF8Type: str.encode,
-    cqltypes.LongType: Struct(">q").pack,
-    cqltypes.DateType: Struct(">q").pack,
-    cqltypes.Int32Type: Struct(">i").pack,
-    cqltypes.SimpleDateType: Struct(">I").pack,
-}
 
 
 def binder(statement: PreparedStatement) -> Bind:
@@ -283,3 +243,31 @@ def _serialize(kind: Any, version: int, value: Any) -> Any:
         # Arrow yields a struct as a dict; the column takes a tuple.
         value = [tuple(entry.values()) if isinstance(entry, dict) else entry for entry in value]
     return kind.serialize(value, version)
+
+
+def chunks(items: Sequence[Item], at_once: int) -> Iterator[list[Item]]:
+    """Yield the items in their order, at most `at_once` in a piece; no piece is empty.
+
+    >>> list(chunks("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    starts = range(0, len(items), at_once)
+    return (list(items[first : first + at_once]) for first in starts)
+
+
+def read_many(
+    session: Session,
+    statement: PreparedStatement,
+    queries: Iterable[Sequence[object]],
+    seconds: float = RETRY_SECONDS,
+) -> list[list[Any]]:
+    """All rows of each query (the values of one statement), in the order of the queries.
+
+    Retries after time-outs and unavailable nodes for `seconds`, then raises CassandraTimeout; any
+    other error is raised unchanged.
+    """
+    calls = [(statement, values) for values in queries]
+    unanswered = CassandraTimeout, "questions were not answered"
+    # `list` reads all pages: the driver fetches later pages during the iteration, and those may
+    # time out too.
+    return _execute_until_answered(session, calls, list, seconds, unanswered)

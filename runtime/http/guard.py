@@ -1,8 +1,4 @@
-"""Middleware in front of every application.
-
-It checks known hosts, refuses foreign pages, adds headers for browsers, and bounds bodies in
-memory.
-"""
+"""Middleware of every application: known hosts, foreign pages, headers, and memory for bodies."""
 
 from collections.abc import Iterable
 from urllib.parse import urlsplit
@@ -29,17 +25,12 @@ STRICT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; fo
 
 
 class Guard:
-    """Refuses unknown host names (DNS rebinding, 400) and requests of foreign pages (403).
-
-    It also adds headers for browsers.
-    """
+    """Refuses unknown hosts (DNS rebinding, 400) and foreign pages (403); adds headers."""
 
     def __init__(
         self, app: ASGIApp, hosts: Iterable[str], page_policy: str = STRICT_POLICY
     ) -> None:
-        self._app = app
-        self._hosts = frozenset(hosts)
-        self._page_policy = page_policy
+        self._app, self._hosts, self._page_policy = app, frozenset(hosts), page_policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on the requests that are allowed."""
@@ -49,22 +40,18 @@ class Guard:
         elif refusal := self._refusal(scope):
             await _refuse(scope, receive, self._with_headers(send), refusal)
         else:
-            await self._app(
-                scope, receive, self._with_headers(send) if scope["type"] == "http" else send
-            )
+            is_http = scope["type"] == "http"
+            await self._app(scope, receive, self._with_headers(send) if is_http else send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
         names = headers.getlist("host")
         # Zero or several Host headers are 400 by RFC 9112: a proxy before us may use another one.
-        if len(names) != 1 or not self._is_served(_host_name(names[0])):
+        if len(names) != 1 or not self._hosts & {"*", _host_name(names[0])}:
             return 400, "This name is not served here; TALLY_ALLOWED_HOSTS lists further names."
         if self._is_foreign(scope, headers):
             return 403, "Requests that another site's page makes are refused."
         return None
-
-    def _is_served(self, host: str) -> bool:
-        return "*" in self._hosts or host in self._hosts
 
     def _is_foreign(self, scope: Scope, headers: Headers) -> bool:
         is_harmless = scope["type"] == "http" and scope["method"] in _SAFE
@@ -82,9 +69,8 @@ class Guard:
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 is_page = headers.get("content-type", "").startswith("text/html")
-                headers.setdefault(
-                    "Content-Security-Policy", self._page_policy if is_page else STRICT_POLICY
-                )
+                policy = self._page_policy if is_page else STRICT_POLICY
+                headers.setdefault("Content-Security-Policy", policy)
             await send(message)
 
         return send_with_headers
@@ -98,9 +84,7 @@ class BodyBudget:
     """
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
-        self._app = app
-        self._most_bytes = most_bytes
-        self._bytes = 0
+        self._app, self._most_bytes, self._bytes = app, most_bytes, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count the received bytes until the request has ended."""
@@ -116,17 +100,13 @@ class BodyBudget:
             taken = max(0, read - _FREE_BYTES)
             self._bytes += taken - before
             if taken and self._bytes > self._most_bytes:
-                raise HTTPException(
-                    503,
-                    "too many requests are being read; send again later",
-                    {"Retry-After": "1", "Connection": "close"},
-                )
+                reason = "too many requests are being read; send again later"
+                raise HTTPException(503, reason, {"Retry-After": "1", "Connection": "close"})
             return message
 
+        is_http = scope["type"] == "http"
         try:
-            await self._app(
-                scope, receive_within_budget if scope["type"] == "http" else receive, send
-            )
+            await self._app(scope, receive_within_budget if is_http else receive, send)
         except ClientDisconnect:
             # The client hung up, or the request ended at its deadline: no response is possible, and
             # nothing has failed here.
@@ -136,10 +116,7 @@ class BodyBudget:
 
 
 def parse_allowed_hosts(address: str, allowed: str) -> frozenset[str]:
-    """Host names that are accepted for a server on host:port.
-
-    They are loopback, its own host, and those listed with commas (`*`: any).
-    """
+    """Host names accepted for a server on host:port: loopback, its own, those listed (`*`: any)."""
     own_host = address.rsplit(":", 1)[0].strip("[]").lower()
     names = (name.strip() for name in allowed.split(","))
     listed = (name.strip("[]").lower() for name in names)
@@ -175,5 +152,5 @@ async def _refuse(
         # Closing a socket before it is accepted makes the server answer 403.
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": reason})
-        return
-    await PlainTextResponse(reason, status, {"Connection": "close"})(scope, receive, send)
+    else:
+        await PlainTextResponse(reason, status, {"Connection": "close"})(scope, receive, send)

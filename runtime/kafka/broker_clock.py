@@ -1,7 +1,4 @@
-"""The brokers' clock, which stamps arrivals.
-
-For that reason no other clock can state up to when everything has arrived.
-"""
+"""The brokers' clock, which stamps arrivals: no other one tells until when all has arrived."""
 
 from datetime import datetime
 

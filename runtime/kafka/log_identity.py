@@ -11,9 +11,9 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
-from confluent_kafka import Message, TopicCollection
+from confluent_kafka import TopicCollection
 
-from runtime.connect import kafka_admin
+from runtime.connect import UNCOMMITTED, kafka_admin
 from runtime.kafka.reader import RecordPlace, first_records
 from tally.config.settings import Settings
 from tally.errors import StackError
@@ -44,17 +44,14 @@ def read_topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
 
     Raises KafkaException, or StackError when there is no answer in time.
     """
-    admin = kafka_admin(settings)
-    described = admin.describe_topics(
-        TopicCollection(list(topics)), request_timeout=TIMEOUT_SECONDS
-    )
+    named, seconds = TopicCollection(list(topics)), TIMEOUT_SECONDS
+    described = kafka_admin(settings).describe_topics(named, request_timeout=seconds)
     try:
-        return {
-            name: str(found.result(TIMEOUT_SECONDS).topic_id) for name, found in described.items()
-        }
+        found = {name: answer.result(seconds) for name, answer in described.items()}
+        return {name: str(topic.topic_id) for name, topic in found.items()}
     except TimeoutError as error:
         raise StackError(
-            f"kafka at {settings.kafka}: no answer about its topics in {TIMEOUT_SECONDS:.0f} s"
+            f"kafka at {settings.kafka}: no answer about its topics in {seconds:.0f} s"
         ) from error
 
 
@@ -67,58 +64,45 @@ def read_fingerprints(
     when the brokers do not answer in time.
     """
     # Uncommitted records are read too: an open transaction further on must not delay the answer.
-    overrides = {"isolation.level": "read_uncommitted", "auto.offset.reset": "error"}
+    overrides = {**UNCOMMITTED, "auto.offset.reset": "error"}
     found = first_records(settings, places, TIMEOUT_SECONDS, overrides)
     return {place: _fingerprint_at(place, first) for place, first in found.items()}
 
 
-def _fingerprint_at(place: RecordPlace, first: Message | None) -> RecordFingerprint | None:
+def _fingerprint_at(place: RecordPlace, first: Any) -> RecordFingerprint | None:
     # Where a marker lies, or a record was cut off, the read returns the next record.
     if first is None or first.offset() != place[2]:
         return None
-    return fingerprint_record(
-        place[2],
-        first.timestamp()[1],
-        _bytes(first.value()),
-    )
+    return fingerprint_record(place[2], first.timestamp()[1], first.value())
 
 
-def _bytes(value: Any) -> bytes | None:
-    return value if isinstance(value, bytes) else None
-
-
-class PositionMetadata(msgspec.Struct, frozen=True):
-    """Metadata of a committed position.
-
-    It holds the topic's id, and the last record that was read, None before the first.
-    """
-
-    topic_id: str
-    last: RecordFingerprint | None = None
-
-    @classmethod
-    def read(cls, metadata: str | None) -> "PositionMetadata | None":
-        """Parse an offset's metadata.
-
-        None if the text is no position metadata, for example if it was set by hand.
-        """
-        try:
-            return msgspec.json.decode(metadata or "", type=cls)
-        except msgspec.DecodeError:
-            return None
-
+class _OffsetMetadata(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The metadata as the text beside the offset."""
         return msgspec.json.encode(self).decode()
 
 
+class PositionMetadata(_OffsetMetadata, frozen=True):
+    """Metadata of a committed position: the topic's id, and the last record read, if any."""
+
+    topic_id: str
+    last: RecordFingerprint | None = None
+
+    @classmethod
+    def read(cls, metadata: str | None) -> "PositionMetadata | None":
+        """Parse an offset's metadata; None if it is of another kind, for example set by hand."""
+        try:
+            return msgspec.json.decode(metadata or "", type=cls)
+        except msgspec.DecodeError:
+            return None
+
+
 @dataclass(frozen=True)
 class LogState:
-    """The current state of one partition in Kafka.
+    """The current state of one partition: its topic's id, the first offset kept, and the end.
 
-    It has the topic's id, the first offset kept, the end, and the fingerprint of the record at
-    the place of the last one that was read.
+    `fingerprint` is that of the record at the place of the last one that was read.
     """
 
     topic_id: str
@@ -127,7 +111,7 @@ class LogState:
     fingerprint: RecordFingerprint | None = None
 
 
-class TopicIds(msgspec.Struct, frozen=True):
+class TopicIds(_OffsetMetadata, frozen=True):
     """Ids of the topics that a group reads, stored beside a position in another topic.
 
     They are not stored in the topics themselves, whose positions go when a topic is deleted.
@@ -142,11 +126,6 @@ class TopicIds(msgspec.Struct, frozen=True):
             return msgspec.json.decode(metadata or "{}", type=cls)
         except msgspec.DecodeError:
             return cls()
-
-    @property
-    def text(self) -> str:
-        """The ids as text for the offset's metadata."""
-        return msgspec.json.encode(self).decode()
 
 
 def loss_reason(position: int, metadata: PositionMetadata | None, log: LogState) -> str | None:

@@ -14,7 +14,7 @@ _ROOM_SECONDS = 0.1
 class BlockingProducer:
     """A producer with the outcome of the records that it was given. For one thread.
 
-    `answer_seconds`: how long settle() waits. `stored` is called with every record that the brokers
+    `answer_seconds`: how long flush() waits. `stored` is called with every record that the brokers
     acknowledge; without it only failures are recorded.
     """
 
@@ -26,8 +26,7 @@ class BlockingProducer:
         *,
         reports_failures_only: bool = False,
     ) -> None:
-        self._producer = producer
-        self._answer_seconds = answer_seconds
+        self._producer, self._answer_seconds = producer, answer_seconds
         self._on_stored = stored
         # With delivery.report.only.error the client itself frees sent records. Without it every
         # record stays in memory, up to a gigabyte of them, until its report is taken.

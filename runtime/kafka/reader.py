@@ -7,8 +7,9 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from runtime.connect import kafka_consumer
-from runtime.kafka.topics import PartitionId, partition_numbers, read_partition_bounds
+from runtime.connect import UNCOMMITTED, kafka_consumer
+from runtime.kafka.offsets import Offsets
+from runtime.kafka.topics import Bounds, PartitionId, partition_numbers, read_partition_bounds
 from tally.config.settings import Settings
 from tally.errors import StackError
 
@@ -17,6 +18,10 @@ _AT_ONCE, _POLL_SECONDS = 10_000, 0.02
 # A broker delays the response that reports a partition's end by at most this. By default it waits
 # half a second for records that are not needed here.
 _FETCH_WAIT_MILLIS = 10
+# Errors that show where a partition ends, or that it has no such offset.
+_ANSWERS = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
+# How long skip_control_records() waits.
+TIMEOUT_SECONDS = 10.0
 # The fields are topic, partition and offset.
 RecordPlace = tuple[str, int, int]
 
@@ -31,12 +36,12 @@ def read_to_end(
     answering.
     """
     with _consumer(settings, overrides) as consumer:
-        partition_ids = [
-            (topic, number)
+        waiting = {
+            (topic, number): 0
             for topic in topics
             for number in partition_numbers(consumer, topic, IDLE_TIMEOUT_SECONDS)
-        ]
-        yield from _records(consumer, settings, dict.fromkeys(partition_ids, 0))
+        }
+        yield from _records(consumer, settings, waiting)
 
 
 def read_newest(settings: Settings, topic: str, most: int) -> Iterator[Message]:
@@ -70,8 +75,7 @@ def read_to_high_watermark(
     if not partition_ids:
         return
     # A consumer of committed records would get the stable end.
-    uncommitted = {"isolation.level": "read_uncommitted"}
-    with _consumer(settings, uncommitted) as consumer:
+    with _consumer(settings, UNCOMMITTED) as consumer:
         written = {
             partition_id: read_partition_bounds(consumer, partition_id, IDLE_TIMEOUT_SECONDS).end
             for partition_id in partition_ids
@@ -148,23 +152,19 @@ def _collect_answers(
         if time.monotonic() > deadline:
             raise _timeout_error(settings, seconds, waiting)
         message = consumer.poll(_POLL_SECONDS)
+        if message is None:
+            continue
+        error = message.error()
         # The client itself retries after any other error.
-        if message is None or not _is_an_answer(message.error()):
+        if error is not None and error.code() not in _ANSWERS:
             continue
         # A record or the end is an answer: where only markers follow there is no wait.
         place = waiting.pop(_partition_id(message), None)
         if place is not None:
-            found[place] = None if message.error() else message
+            found[place] = message if error is None else None
             # Later records of the partition are not needed.
             consumer.incremental_unassign([TopicPartition(*place[:2])])
     return found
-
-
-def _is_an_answer(error: KafkaError | None) -> bool:
-    return error is None or error.code() in (
-        KafkaError._PARTITION_EOF,
-        KafkaError._AUTO_OFFSET_RESET,
-    )
 
 
 def _partition_id(message: Message) -> PartitionId:
@@ -185,3 +185,27 @@ def _timeout_error(
         f"kafka at {settings.kafka}: no answer about {', '.join(named[:3])} in {seconds:.0f} s;"
         " `tally doctor` looks for the cause"
     )
+
+
+def skip_control_records(
+    settings: Settings, topic: str, positions: Offsets, kept: Mapping[int, Bounds]
+) -> dict[int, int]:
+    """The first offset at or after the position with a committed record, by partition.
+
+    It is the stable end where none follows: a position right after the last record never reaches
+    the end of a partition that ends in markers or aborted records. `kept`: bounds of committed
+    records, read after the positions. A position before the first offset kept stays: the records
+    there are unknown. Raises StackError when Kafka does not answer in time.
+    """
+    places = [
+        (topic, number, at)
+        for number, at in positions.items()
+        if number in kept and kept[number].earliest <= at < kept[number].end
+    ]
+    moved = dict(positions)
+    for (_, number, _), first in first_records(settings, places, TIMEOUT_SECONDS).items():
+        # To the end at the time of the read, not the current one: a record may follow it by now.
+        moved[number] = kept[number].end
+        if first is not None:
+            moved[number] = int(first.offset() or 0)
+    return moved

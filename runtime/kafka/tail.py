@@ -1,9 +1,8 @@
 """The records of a topic as they arrive, for a reader that stores its own position."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from types import TracebackType
-from typing import NamedTuple, Self
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
 from uuid import uuid4
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -37,22 +36,19 @@ class TopicState(NamedTuple):
 def read_topic_state(settings: Settings, topic: str) -> TopicState:
     """The topic as it is now. Raises StackError when it does not exist, or without an answer."""
     topic_id = read_topic_id(settings, topic)
-    with (
-        _raise_stack_errors(settings, topic),
-        kafka_consumer(settings, f"tail-{uuid4()}") as consumer,
-    ):
+    group = f"tail-{uuid4()}"
+    with _raise_stack_errors(settings, topic), kafka_consumer(settings, group) as consumer:
         found = read_topic_bounds(consumer, topic, _REQUEST_SECONDS)
     return TopicState(topic_id, tuple(found[number] for number in sorted(found)))
 
 
 def read_topic_id(settings: Settings, topic: str) -> str:
-    """The topic's id, which changes when it is re-created. Raises StackError as
-    read_topic_state()."""
+    """The topic's id, another one after it is re-created. Raises StackError."""
     with _raise_stack_errors(settings, topic):
         return read_topic_ids(settings, [topic])[topic]
 
 
-class Tail:
+class Tail(AbstractContextManager["Tail"]):
     """Committed records of one topic from these offsets on, by partition.
 
     It joins no group and commits no position: `until` has how far each partition has been read,
@@ -83,11 +79,8 @@ class Tail:
                 return []
             # consume() alone would wait until it has as many as it may return.
             messages = [first, *self._consumer.consume(most - 1, 0.0)]
-            return [
-                record
-                for message in messages
-                if (record := self._take_message(message)) is not None
-            ]
+            taken = [self._take_message(message) for message in messages]
+            return [record for record in taken if record is not None]
 
     def _take_message(self, message: Message) -> TopicRecord | None:
         partition, offset = message.partition() or 0, message.offset() or 0
@@ -103,15 +96,7 @@ class Tail:
         self.until[partition] = max(self.until[partition], offset)
         return None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._consumer.close()
 
 

@@ -4,18 +4,15 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 # A topic and a partition.
 PartitionId = tuple[str, int]
-_AGAIN_SECONDS = 0.2
 # Errors that mean that the client knows no leader, or asked a broker that is not the leader.
-_NO_LEADER_ERRORS = frozenset(
-    {
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-    }
+_NO_LEADER_ERRORS = (
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
 )
 
 
@@ -48,21 +45,16 @@ def read_partition_bounds(consumer: Any, partition_id: PartitionId, seconds: flo
     it: the client caches this metadata and then takes the partition for unknown, or is answered by
     the wrong broker. The request is retried until the seconds are over.
     """
-    topic, number = partition_id
-
-    def request_bounds() -> Bounds:
-        at = TopicPartition(topic, number)
-        return Bounds(*consumer.get_watermark_offsets(at, timeout=seconds))
-
-    asking = retry(
+    asking = Retrying(
         retry=retry_if_exception(_has_no_leader),
         stop=stop_after_delay(seconds),
-        wait=wait_fixed(_AGAIN_SECONDS),
+        wait=wait_fixed(0.2),
         # This request makes the client drop its cached metadata.
-        before_sleep=lambda _state: consumer.list_topics(topic, seconds),
+        before_sleep=lambda _state: consumer.list_topics(partition_id[0], seconds),
         reraise=True,
     )
-    return asking(request_bounds)()
+    at = TopicPartition(*partition_id)
+    return Bounds(*asking(lambda: consumer.get_watermark_offsets(at, timeout=seconds)))
 
 
 def _has_no_leader(error: BaseException) -> bool:
@@ -70,10 +62,7 @@ def _has_no_leader(error: BaseException) -> bool:
 
 
 def read_topic_bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:
-    """The offsets at both ends of every partition of the topic, by its number.
-
-    Raises KafkaException.
-    """
+    """The offsets at both ends of every partition, by its number. Raises KafkaException."""
     return {
         number: read_partition_bounds(consumer, (topic, number), seconds)
         for number in partition_numbers(consumer, topic, seconds)
@@ -85,15 +74,12 @@ def read_ends(
     topics: Iterable[str],
     seconds: float,
 ) -> dict[str, dict[int, int]]:
-    """The end of every partition, the next offset to be written, by topic and number.
-
-    Raises KafkaException.
-    """
-    found = {topic: read_topic_bounds(consumer, topic, seconds) for topic in topics}
-    return {
-        topic: {number: at.end for number, at in by_number.items()}
-        for topic, by_number in found.items()
-    }
+    """The next offset of every partition, by topic and number. Raises KafkaException."""
+    ends: dict[str, dict[int, int]] = {}
+    for topic in topics:
+        found = read_topic_bounds(consumer, topic, seconds)
+        ends[topic] = {number: at.end for number, at in found.items()}
+    return ends
 
 
 def read_committed_positions(

@@ -24,7 +24,6 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")
 _6TO4, _TEREDO = IPv6Network("2002::/16"), IPv6Network("2001::/32")
 # Networks of protocols and relays; not every version of Python knows all of them.
 _SPECIAL = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
-_LOW = 0xFFFFFFFF
 MAX_URL = 2_000
 # Names that are looked up concurrently; a name that hangs counts once.
 _MAX_LOOKUPS = 128
@@ -36,9 +35,8 @@ def parse_networks(text: str) -> tuple[AllowedNetwork, ...]:
         names = (name.strip() for name in text.split(","))
         return tuple(ip_network(name) for name in names if name)
     except ValueError as error:
-        raise BadSettings(
-            f"TALLY_WEBHOOK_NETWORKS: {error}; write networks as 10.20.0.0/16, comma between"
-        ) from error
+        fix = "write networks as 10.20.0.0/16, comma between"
+        raise BadSettings(f"TALLY_WEBHOOK_NETWORKS: {error}; {fix}") from error
 
 
 def is_public(address: CallableAddress) -> bool:
@@ -60,15 +58,12 @@ def _extract_ipv4(address: IPv6Address) -> IPv4Address | None:
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address in _TRANSLATED:
-        return IPv4Address(int(address) & _LOW)
+        return IPv4Address(int(address) & 0xFFFFFFFF)
     return None
 
 
 def parse_url(text: str) -> httpx.URL:
-    """The URL, if it may be called as far as its text shows; the host's address is not checked.
-
-    Raises AddressRefused.
-    """
+    """The URL, if its text allows a call; its host is not looked up. Raises AddressRefused."""
     try:
         url = httpx.URL(text)
     except (httpx.InvalidURL, ValueError, TypeError) as error:
@@ -98,10 +93,7 @@ class HostLookups:
         self._pending: dict[_HostAndPort, asyncio.Task[list[str]]] = {}
 
     async def find(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, in the order of the answer.
-
-        Raises OSError when the name is not known.
-        """
+        """The addresses of a host, in order. Raises OSError when the name is not known."""
         host_and_port = host, port
         if host_and_port not in self._pending:
             self._pending[host_and_port] = asyncio.create_task(self._look_up(host_and_port))
@@ -110,9 +102,8 @@ class HostLookups:
 
     async def _look_up(self, host_and_port: _HostAndPort) -> list[str]:
         try:
-            found = await asyncio.get_running_loop().run_in_executor(
-                self._threads, _resolve, host_and_port
-            )
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(self._threads, _resolve, host_and_port)
         finally:
             self._pending.pop(host_and_port, None)
         return [*dict.fromkeys(str(place[0]) for *_, place in found)]

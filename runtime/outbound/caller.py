@@ -1,16 +1,21 @@
-"""One call to a checked address, signed if that is wanted, and its answer."""
+"""One call to a checked address, signed if that is wanted, and what its answer means."""
 
 import asyncio
 import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from hashlib import sha256
+from typing import Literal
 
 import httpx
 from msgspec import Struct
 
-from runtime.http.retry_after import parse_retry_after
 from runtime.outbound.addresses import (
     AllowedNetwork,
     CallableAddress,
@@ -19,7 +24,7 @@ from runtime.outbound.addresses import (
     parse_url,
     resolve_callable,
 )
-from runtime.outbound.signing import FILE, KeyLookup, SigningKeys, webhook_headers
+from runtime.outbound.signing import FILE, KeyLookup, read_signing_keys, webhook_headers
 from tally.config.settings import Settings
 from tally.errors import AddressRefused, BadSettings
 
@@ -31,6 +36,30 @@ _BODY_SHARE = 0.9
 # At most so many of a host's addresses are tried, while none accepts the connection.
 _MAX_ADDRESSES = 3
 _NO_POOL = httpx.Limits(max_keepalive_connections=0)
+SECOND = 1_000
+# Milliseconds after each attempt; the last one repeats.
+_DELAY_SECONDS = (5, 30, 120, 600, 3_600, 10_800, 21_600)
+DELAYS = tuple(SECOND * seconds for seconds in _DELAY_SECONDS)
+JITTER = 0.2
+_TIMED_OUT, _OVERLOADED = 408, 429
+# Causes are expired tokens, missing rights or a receiver being deployed, which people repair.
+_BLOCKED_STATUSES = (401, 403, 404)
+# Only the receiver's status decides the meaning; a result without one is in doubt.
+AnswerKind = Literal["delivered", "refused", "blocked", "again", "in doubt"]
+
+
+def parse_retry_after(text: str, now: float) -> float | None:
+    """The seconds from now that a header Retry-After requests; None for any other text."""
+    value = text.strip()
+    if value.isascii() and value.isdigit():
+        # A number with more digits is no realistic delay.
+        return float(value) if len(value) < 10 else None
+    try:
+        instant = parsedate_to_datetime(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.fromtimestamp(now, UTC)).total_seconds())
 
 
 @dataclass(frozen=True)
@@ -121,33 +150,26 @@ class OutboundCaller:
     ) -> OutboundAnswer:
         *others, last = addresses[:_MAX_ADDRESSES]
         for address in others:
-            try:
-                return await self._send(url, address, request, until)
             # Nothing was sent; after any other error something may have been.
-            except httpx.ConnectError:
-                continue
+            with suppress(httpx.ConnectError):
+                return await self._send(url, address, request, until)
         return await self._send(url, last, request, until)
 
     async def _send(
         self, url: httpx.URL, address: CallableAddress, request: OutboundRequest, until: float
     ) -> OutboundAnswer:
+        target = url.copy_with(host=str(address))
+        own_headers = {"user-agent": "tally", "accept-encoding": "identity"}
+        # The host of the URL with its port; the certificate must be that host's too.
+        headers = {**request.headers, "host": url.netloc.decode("ascii"), **own_headers}
+        named = {"sni_hostname": url.raw_host.decode("ascii")}
         # A client for each call: connections are pooled by address, and hosts share addresses.
         async with (
             httpx.AsyncClient(
                 verify=self.tls, trust_env=False, timeout=self.seconds, limits=_NO_POOL
             ) as client,
             client.stream(
-                request.method,
-                url.copy_with(host=str(address)),
-                content=request.body,
-                # The host of the URL with its port; the certificate must be that host's too.
-                headers={
-                    **request.headers,
-                    "host": url.netloc.decode("ascii"),
-                    "user-agent": "tally",
-                    "accept-encoding": "identity",
-                },
-                extensions={"sni_hostname": url.raw_host.decode("ascii")},
+                request.method, target, content=request.body, headers=headers, extensions=named
             ) as response,
         ):
             return await self._read(response, until)
@@ -176,5 +198,32 @@ def build_caller(
     settings: Settings, make: Callable[..., OutboundCaller] = OutboundCaller
 ) -> OutboundCaller:
     """A caller with the networks and secrets of the settings. Raises BadSettings."""
-    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
+    keys = partial(read_signing_keys, settings.webhook_secrets or settings.home / FILE)
     return make(parse_networks(settings.webhook_networks), keys)
+
+
+def retry_delay(name: str, attempts: int) -> int:
+    """Milliseconds until the next retry, after `attempts` (one or more) at a call of this name."""
+    delay = DELAYS[min(attempts, len(DELAYS)) - 1]
+    # By the name and not at random: a process that restores the state computes the same delay.
+    digest = sha256(f"{name}|{attempts}".encode()).digest()
+    share = int.from_bytes(digest[:4]) / 0xFFFFFFFF
+    return int(delay * (1 - JITTER + 2 * JITTER * share))
+
+
+def classify_answer(answer: OutboundAnswer) -> AnswerKind:
+    """The meaning of an answer.
+
+    "again": the receiver has not accepted the message; "blocked": nor will it, until secrets,
+    address or permissions are repaired; "in doubt": it may have accepted it. Redirects are
+    refusals, because their targets are not checked.
+    """
+    status = answer.status
+    if answer.is_refused or status in _BLOCKED_STATUSES:
+        return "blocked"
+    # An overloaded receiver has not accepted the message; one that timed out may have.
+    if answer.is_unsent or status == _OVERLOADED:
+        return "again"
+    if status is None or status >= 500 or status < 200 or status == _TIMED_OUT:
+        return "in doubt"
+    return "delivered" if status < 300 else "refused"

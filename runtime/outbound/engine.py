@@ -9,17 +9,149 @@ the consumed records, and only then are the calls made that `begin_attempts()` r
 """
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from runtime.outbound.lanes import Lanes, Message
-from runtime.outbound.records import DroppedRecord, TickTime, UndeliveredMessages
+import msgspec
+from msgspec import Struct
+
 from tally.time.instants import DAY_MILLIS
 
+Change = TypeVar("Change")
 Record = TypeVar("Record")
 Stored = TypeVar("Stored")
 Call = TypeVar("Call")
 Answer = TypeVar("Answer")
+
+
+class UndeliveredMessages(Struct, frozen=True):
+    """The messages of a channel that have not arrived, in one partition.
+
+    `waiting_since`: the first due time of the oldest waiting message, None if none waits; `dead`:
+    the number of stored messages that were given up; `blocked`: the number of messages that wait
+    for a repair of secrets, address or permissions.
+    """
+
+    waiting_since: int | None = None
+    dead: int = 0
+    blocked: int = 0
+
+
+class TickTime(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="is",
+    tag="tick",
+):
+    """Number and instant of the newest tick; `undelivered`: by channel what had not arrived."""
+
+    n: int
+    at: int
+    undelivered: dict[str, UndeliveredMessages] = {}
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return "tick"
+
+
+class DroppedRecord(Struct, frozen=True):
+    """A record to delete, by its key in the topic."""
+
+    topic_key: bytes
+
+
+class RecordCodec(Generic[Change]):
+    """Keys and values of records in a state topic; `key_text`: the key of a record as text."""
+
+    def __init__(self, kinds: Any, key_text: Callable[[Change], str]) -> None:
+        self._decoder, self._encoder = msgspec.json.Decoder(kinds), msgspec.json.Encoder()
+        self._key_text = key_text
+
+    def key(self, change: Change | DroppedRecord) -> bytes:
+        """The record's key in the topic."""
+        if isinstance(change, DroppedRecord):
+            return change.topic_key
+        return self._key_text(change).encode()
+
+    def encode(self, change: Change | DroppedRecord) -> bytes | None:
+        """The record's value: JSON whose field `is` names its kind; None deletes the record."""
+        return None if isinstance(change, DroppedRecord) else self._encoder.encode(change)
+
+    def decode(self, value: bytes) -> Change:
+        """The record in a value of the topic. Raises msgspec.DecodeError."""
+        found: Change = self._decoder.decode(value)
+        return found
+
+
+class LanedMessage(Protocol):
+    """A message that waits for the earlier ones of its lanes, of which it has at least one."""
+
+    @property
+    def key(self) -> str:
+        """Its key among all messages."""
+
+    @property
+    def lane_keys(self) -> tuple[str, ...]:
+        """Its lanes."""
+
+    @property
+    def order(self) -> int:
+        """Its place among all messages."""
+
+    @property
+    def due_at(self) -> int:
+        """When it is due, milliseconds since 1970 (UTC)."""
+
+    @property
+    def attempts(self) -> int:
+        """The number of its attempts."""
+
+
+Message = TypeVar("Message", bound=LanedMessage)
+
+
+class Lanes(dict[str, Message]):
+    """The waiting messages by key, in any order of arrival, changed by put() and remove() only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # By lane its messages by order and key, ascending. Each lane is a list: in a dict, finding
+        # the first entry takes longer the more entries before it were deleted.
+        self._queues: dict[str, list[tuple[int, str]]] = {}
+
+    def put(self, message: Message) -> None:
+        """Add a message, in place of the one with its key."""
+        known = self.get(message.key)
+        if known is None or (known.order, known.lane_keys) != (message.order, message.lane_keys):
+            self.remove(message.key)
+            for lane in message.lane_keys:
+                insort(self._queues.setdefault(lane, []), (message.order, message.key))
+        self[message.key] = message
+
+    def remove(self, key: str) -> None:
+        """Remove the message, if it waits."""
+        message = self.pop(key, None)
+        if message is None:
+            return
+        for lane in message.lane_keys:
+            queue = self._queues[lane]
+            del queue[bisect_left(queue, (message.order, key))]
+            # There are many lanes, and few of them have a waiting message at a time.
+            if not queue:
+                del self._queues[lane]
+
+    def heads(self) -> list[Message]:
+        """The messages that are the first ones of all their lanes."""
+        firsts = {lane: queue[0][1] for lane, queue in self._queues.items()}
+        return [
+            self[key]
+            for key in dict.fromkeys(firsts.values())
+            if all(firsts[lane] == key for lane in self[key].lane_keys)
+        ]
 
 
 class OutboundMemory(ABC, Generic[Message]):
@@ -101,7 +233,8 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
         is_moving = True
         while is_moving:
             is_moving = False
-            busy = self._busy_lanes([*under_way, *begun.calls])
+            calls = [*under_way, *begun.calls]
+            busy = {lane for call in calls for lane in self._get_message(call).lane_keys}
             for message in self._turns(busy):
                 if message.key in stays:
                     continue
@@ -130,14 +263,11 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
         self.memory = type(self.memory)()
         self.memory.remember_all([*records])
 
-    def _turns(self, busy: Collection[str]) -> list[Message]:
+    def _turns(self, busy: set[str]) -> list[Message]:
         now = self.memory.time.at
         due = (message for message in self.memory.waiting.heads() if message.due_at <= now)
-        free = (message for message in due if not any(lane in busy for lane in message.lane_keys))
+        free = (message for message in due if not busy.intersection(message.lane_keys))
         return sorted(free, key=self._urgency)
-
-    def _busy_lanes(self, calls: Iterable[Call]) -> set[str]:
-        return {lane for call in calls for lane in self._get_message(call).lane_keys}
 
     def _urgency(self, message: Message) -> Any:
         """The sort key of the turns, ascending; by default in their order."""

@@ -1,5 +1,4 @@
-"""`python -m runtime.process.container COMMAND…`: runs a command as the work of a restarting
-container.
+"""`python -m runtime.process.container COMMAND…`: runs it as the work of a restarting container.
 
 A refusal is held and not repeated: the container stays up without work. A held container is
 unhealthy and its log ends with the reason; a restart by hand tries again.
@@ -9,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from types import FrameType
 
 from runtime.process.job import DONE, REFUSED
 
@@ -18,10 +16,7 @@ _BY_SIGNAL = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code, 128 + the signal's number if one ended it.
-
-    After a refusal it waits for the stop signal and returns DONE.
-    """
+    """Run the command and return its exit code, or 128 + the number of the signal that ended it."""
     command = list(sys.argv[1:] if argv is None else argv)
     # The handlers are set before the command starts: a command that misses the stop signal would
     # outlive its container.
@@ -41,19 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             " correct what is named above, then restart this container",
             flush=True,
         )
-        _wait_for_stop()
+        for number in _STOPS:
+            signal.signal(number, lambda _number, _frame: sys.exit(DONE))
+        signal.pause()
         return DONE
     return code if code >= 0 else _BY_SIGNAL - code
-
-
-def _wait_for_stop() -> None:
-    for number in _STOPS:
-        signal.signal(number, _exit)
-    signal.pause()
-
-
-def _exit(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(DONE)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,19 @@
-"""Atomic replacement of a file: readers find the old or the new content, even after a kill."""
+"""Files of a process: the code's folder, atomic replacement, and locks.
 
+Readers of a file that is replaced find the old or the new content, even after a kill.
+"""
+
+import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from tally.errors import AlreadyRunning
+
+# The code's folder, from which commands are found independent of the working folder.
+REPOSITORY = Path(__file__).parents[2]
 
 
 def write_atomically(file: Path, content: str | bytes, *, is_durable: bool = False) -> None:
@@ -50,3 +60,34 @@ def _write(opened: BinaryIO, content: str | bytes, is_durable: bool) -> None:
     if is_durable:
         opened.flush()
         os.fsync(opened.fileno())
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder for this process, until the block or the process ends.
+
+    Raises AlreadyRunning at once when another process holds it.
+    """
+    # The lock lies beside the folder, not inside: moving the folder must not move the lock.
+    file = folder.with_name(f"{folder.name}.lock")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = file.read_text("utf-8").strip() or "?"
+            raise AlreadyRunning(
+                f"{folder}: held by process {holder}; stop that one first, or use another folder"
+            ) from error
+        # The file is not removed at the end: its next holder and a process that still has it open
+        # would hold two locks of one name.
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def python_path(environment: Mapping[str, str]) -> str:
+    """PYTHONPATH of a child process: this code ahead of the entries of the environment."""
+    parts = str(REPOSITORY), environment.get("PYTHONPATH", "")
+    return os.pathsep.join(filter(None, parts))

@@ -1,7 +1,6 @@
-"""A heartbeat with an age, which a job writes from its own loop.
+"""A heartbeat with an age, which a job writes from its own loop: is it idle, or has it stalled?
 
-It lets a watcher distinguish an idle job from a stalled one. `python -m runtime.process.heartbeat
-FILE SECONDS` is the health check of a job without HTTP.
+`python -m runtime.process.heartbeat FILE SECONDS` is the health check of a job without HTTP.
 """
 
 import json
@@ -25,10 +24,8 @@ class Heartbeat:
     """
 
     def __init__(self, file: Path | None) -> None:
-        self.beats = 0
-        self._file = file
-        self._written_at = float("-inf")
-        self._is_missed = False
+        self.beats, self._file = 0, file
+        self._written_at, self._is_missed = float("-inf"), False
         self._progress: object = None
         self._extra_fields: dict[str, float] = {}
         # CLOCK_MONOTONIC is shared by all processes of a machine, and no step of the wall clock
@@ -55,32 +52,30 @@ class Heartbeat:
         self._written_at = now
         # The file is replaced atomically: it may be read at any moment.
         content = {"at": now, "moved_at": self._moved_at, **self._extra_fields}
+        was_missed, self._is_missed = self._is_missed, False
         try:
             write_atomically(self._file, json.dumps(content))
         # On a full disk the work goes on; the watcher sees that the beats have stopped.
         except OSError as error:
-            if not self._is_missed:
-                log.warning("no heartbeat", file=str(self._file), reason=error.strerror)
             self._is_missed = True
-        else:
-            self._is_missed = False
+            if not was_missed:
+                log.warning("no heartbeat", file=str(self._file), reason=error.strerror)
 
 
 # For how many seconds, and the symptom.
 Stall = tuple[float, str]
 
 
-def find_stall(file: Path, seconds: float, now: float | None = None) -> Stall | None:
+def find_stall(file: Path, seconds: float) -> Stall | None:
     """For how many seconds the job that writes the file has stalled, and the symptom.
 
-    None while it works or is idle, and before its first beat, while it starts. `now` is of
-    time.monotonic().
+    None while it works or is idle, and before its first beat, while it starts.
     """
     try:
         content = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return None
-    now = time.monotonic() if now is None else now
+    now = time.monotonic()
     if (silent := now - content["at"]) > seconds:
         return silent, f"no heartbeat for {silent:.0f} s"
     if (stuck := now - content["moved_at"]) > seconds:
@@ -88,21 +83,19 @@ def find_stall(file: Path, seconds: float, now: float | None = None) -> Stall | 
     return None
 
 
-def stall_reason(file: Path, seconds: float, now: float | None = None) -> str | None:
+def stall_reason(file: Path, seconds: float) -> str | None:
     """Why the job that writes the file has stalled, None while it works or is idle."""
-    found = find_stall(file, seconds, now)
+    found = find_stall(file, seconds)
     return found[1] if found else None
 
 
-def read_restore_seconds(
-    folder: Path | None, fresh_seconds: float, now: float | None = None
-) -> dict[str, float]:
+def read_restore_seconds(folder: Path | None, fresh_seconds: float) -> dict[str, float]:
     """The seconds that each service last took to restore its state, by service.
 
     Services without a state are absent. `folder` has heartbeats as SERVICE.heartbeat; one older
-    than `fresh_seconds` is of a service that no longer works. `now` is of time.monotonic().
+    than `fresh_seconds` is of a service that no longer works.
     """
-    now = time.monotonic() if now is None else now
+    now = time.monotonic()
     found: dict[str, float] = {}
     for file in folder.glob("*.heartbeat") if folder else ():
         try:
@@ -119,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     A job that has not written a heartbeat yet is not healthy.
     """
-    file, seconds = list(sys.argv[1:] if argv is None else argv)
+    file, seconds = sys.argv[1:] if argv is None else argv
     reason = stall_reason(Path(file), float(seconds)) if Path(file).exists() else "no heartbeat yet"
     if reason:
         print(reason)

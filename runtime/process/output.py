@@ -1,8 +1,4 @@
-"""Output of a command for a person at a terminal and for a script.
-
-One JSON object goes to stdout, everything else to stderr; progress is a bar on a terminal, and
-lines elsewhere.
-"""
+"""Output of a command: one JSON object on stdout for a script, all else on stderr for a person."""
 
 import json
 import sys
@@ -32,21 +28,14 @@ def print_note(text: str) -> None:
 
 @contextmanager
 def show_progress(title: str, total: int) -> Iterator[Advance]:
-    """A function to call, from any thread, with the number of steps just done.
-
-    It shows a bar on a terminal, a line every 5 s elsewhere.
-    """
+    """A bar or lines; the function takes, from any thread, the number of steps just done."""
     # stdout is reserved for the command's answer.
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _print_progress(title, total)
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    description = TextColumn("{task.description}")
+    columns = description, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=total)
         yield lambda steps: bar.update(task, advance=steps)

@@ -1,6 +1,4 @@
-"""Alignment of several partitions by event time.
-
-With it, catching up does not make honest records late.
+"""Alignment of several partitions by event time: catching up does not make honest records late.
 
 The order of a canonical partition decides which records are late, and that is the order in which
 this reader takes the raw records. Read at full speed, partitions of the real year come to lie days
@@ -30,21 +28,17 @@ The module is pure: no Kafka, no clock; `now` is any monotonic time in seconds.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 
 _NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
 class AlignmentLimits:
-    """Limits of the alignment.
-
-    They are the lead over a silent partition and the patience with it, in seconds, and the records
-    and bytes at which a partition is paused.
-    """
+    """The lead over a silent partition and the patience with it; when a partition is paused."""
 
     lead_seconds: float
     max_wait_seconds: float = 2.0
@@ -84,12 +78,7 @@ class PartitionBuffer:
 
 
 class Alignment:
-    """The partitions of one topic, merged by event time.
-
-    A partition without records holds the others back (beyond the lead) while it may still have
-    older records: until it is known to have ended, or has been silent for longer than the patience.
-    Control records can hide the end of a log, so the wait is bounded.
-    """
+    """The partitions of one topic, merged by event time."""
 
     def __init__(self, limits: AlignmentLimits) -> None:
         self._limits = limits
@@ -142,29 +131,24 @@ class Alignment:
 
     def to_pause(self) -> list[int]:
         """The partitions that now hold enough; they count as paused from here on."""
-        full = [
-            buffer
-            for buffer in self._buffers.values()
-            if not buffer.paused and self._is_above(buffer, 1.0)
-        ]
-        for buffer in full:
-            buffer.paused = True
-        return [buffer.partition for buffer in full]
+        buffers = self._buffers.values()
+        return _switch([at for at in buffers if not at.paused and self._is_above(at, 1.0)])
 
     def to_resume(self) -> list[int]:
         """The paused partitions that are down to half; they count as fetching from here on."""
         # They resume at half: just below the limit the next record would pause them again.
-        low = [
-            buffer
-            for buffer in self._buffers.values()
-            if buffer.paused and not self._is_above(buffer, 0.5)
-        ]
-        for buffer in low:
-            buffer.paused = False
-        return [buffer.partition for buffer in low]
+        buffers = self._buffers.values()
+        return _switch([at for at in buffers if at.paused and not self._is_above(at, 0.5)])
 
     def _is_above(self, buffer: PartitionBuffer, share: float) -> bool:
         return (
             len(buffer.records) > share * self._limits.most_records
             or buffer.bytes > share * self._limits.most_bytes
         )
+
+
+def _switch(buffers: Sequence[PartitionBuffer]) -> list[int]:
+    """Their partitions, paused from here on if they were not, and the other way round."""
+    for buffer in buffers:
+        buffer.paused = not buffer.paused
+    return [buffer.partition for buffer in buffers]

@@ -1,6 +1,4 @@
-"""The consumer's side: records into the alignment buffers.
-
-It also handles the effect of a change of the group on the buffers.
+"""The consumer's side: records into the alignment buffers, also when the group changes.
 
 The brokers divide the partitions among the members of a group, and number each division: its
 generation. They check positions that come with a transaction by member and generation (KIP-447),
@@ -14,8 +12,7 @@ accept such a transaction, and the records were there twice. Therefore
 - when partitions are assigned, revoked or lost, everything buffered, and everything taken from the
   buffers, is dropped before the callback returns; both resume at the committed positions;
 - these are read at each assignment, by a consumer of committed records, which waits for the end of
-  a predecessor's transaction (processor/commit/positions.py); the step's state is read after
-  them (processor/state.py).
+  a predecessor's transaction (positions.py); the step's state is read after them (loop.py).
 
 The life of the buffers:
 
@@ -42,8 +39,8 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from runtime.kafka.log_identity import recovery_advice
 from runtime.processor.alignment import Alignment, AlignmentLimits
-from runtime.processor.commit.positions import GroupPositions
-from runtime.processor.commit.record import EventTime, Input
+from runtime.processor.positions import GroupPositions
+from runtime.processor.step import EventTime, Input
 from tally.errors import DataLoss, TallyError, TransactionAborted
 
 _METADATA_PREFIX = b"CGMDv2:"
@@ -74,9 +71,9 @@ class Intake:
     """
 
     def __init__(self, consumer: Any, options: IntakeOptions, positions: GroupPositions) -> None:
-        self._consumer = consumer
-        self._options = options
-        self.positions = positions
+        self._consumer, self._options, self.positions = consumer, options, positions
+        # The most records that one poll returns.
+        self.most_records = options.most_records
         self.forget: Callable[[], None] = lambda: None
         self.restore: Callable[[Sequence[TopicPartition]], None] = lambda _assigned: None
         self._metadata: bytes | None = None
@@ -85,11 +82,6 @@ class Intake:
         # The monotonic time since when no partitions are assigned.
         self._unassigned_since: float | None = None
         self.alignments = {topic: Alignment(options.limits) for topic in options.topics}
-
-    @property
-    def most_records(self) -> int:
-        """The most records that one poll returns."""
-        return self._options.most_records
 
     def subscribe(self) -> None:
         """Join the group. The producer must be ready before: an assignment reads positions."""
@@ -106,15 +98,13 @@ class Intake:
 
         Raises DataLoss, TransactionAborted or TallyError.
         """
-        messages = self._consumer.consume(self._options.most_records, wait_seconds)
+        messages = self._consumer.consume(self.most_records, wait_seconds)
         received = sum([self._buffer(message) for message in messages])
         if received:
             self._remember_generation()
         self._pause_and_resume()
-        if (
-            self._unassigned_since is not None
-            and time.monotonic() - self._unassigned_since > MAX_UNASSIGNED_SECONDS
-        ):
+        since = self._unassigned_since
+        if since is not None and time.monotonic() - since > MAX_UNASSIGNED_SECONDS:
             self._fail_if_brokers_answer()
         return received
 
@@ -220,11 +210,11 @@ class Intake:
         if error.code() == KafkaError._PARTITION_EOF:
             self.alignments[message.topic()].mark_ended(message.partition())
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            # Retention was faster than this reader; build.py configures that as an error.
-            place = f"topic {message.topic()}, partition {message.partition()}"
-            lost = f"records were deleted before they were read ({error.str()})"
+            # Retention was faster than this reader; service.py configures that as an error.
+            topic, partition = str(message.topic()), message.partition()
             raise DataLoss(
-                f"{place}: {lost}; {recovery_advice(str(message.topic()), message.partition())}"
+                f"topic {topic}, partition {partition}: records were deleted before they were read"
+                f" ({error.str()}); {recovery_advice(topic, partition)}"
             )
         elif error.code() == KafkaError._FATAL or error.fatal():
             raise TallyError(f"consumer: {error.str()}; start the process again")
@@ -251,16 +241,9 @@ def to_input(message: Any) -> Input:
     """Convert a consumed message to an Input; headers whose value is not bytes are left out."""
     found = message.headers() or ()
     headers = [(name, value) for name, value in found if isinstance(value, bytes)]
+    place = message.topic(), message.partition(), message.offset()
     stamp = message.timestamp()[1]
-    return Input(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        stamp,
-        message.key(),
-        message.value(),
-        headers,
-    )
+    return Input(*place, stamp, message.key(), message.value(), headers)
 
 
 def parse_generation(metadata: bytes) -> int:
@@ -274,5 +257,4 @@ def parse_generation(metadata: bytes) -> int:
             "the Kafka client library writes group metadata in a new way;"
             " pin confluent-kafka to 2.16"
         )
-    [generation] = struct.unpack_from("=i", metadata, len(_METADATA_PREFIX))
-    return int(generation)
+    return int(struct.unpack_from("=i", metadata, len(_METADATA_PREFIX))[0])

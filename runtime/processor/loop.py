@@ -1,26 +1,54 @@
-"""The consume-transform-produce loop; the processing of records is a step given to it."""
+"""The consume-transform-produce loop around a step, whose state is restored from its topic."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
 import structlog
 from confluent_kafka import TopicPartition
 
+from runtime.kafka.reader import read_to_high_watermark
 from runtime.kafka.topics import PartitionId
 from runtime.process.heartbeat import Heartbeat
-from runtime.processor.alignment import Alignment, PartitionBuffer
-from runtime.processor.commit.delivery import Delivery
-from runtime.processor.commit.failpoints import AFTER_POLL, Failpoints
-from runtime.processor.commit.record import Input, Output
-from runtime.processor.intake import Intake
-from runtime.processor.state import ReadState, empty_state
-from runtime.processor.step import Step
-from tally.errors import OutcomeUnknown, RetryLater, TransactionAborted
+from runtime.processor.alignment import Alignment
+from runtime.processor.delivery import AFTER_POLL, Delivery, Failpoints
+from runtime.processor.intake import Intake, to_input
+from runtime.processor.step import Input, Output, Step
+from tally.config.settings import Settings
+from tally.errors import OutcomeUnknown, RetryLater, TallyError, TransactionAborted
 
+_LOG_EVERY_SECONDS = 10.0
+
+log = structlog.get_logger()
 # The last input by topic and partition.
 LastInputs = dict[PartitionId, Input]
+# A function from all assigned partitions of the inputs to the records of their state.
+ReadState = Callable[[Sequence[TopicPartition]], Iterable[Input]]
+
+
+def read_state(
+    settings: Settings, topic: str, inputs: Sequence[str], assigned: Sequence[TopicPartition]
+) -> Iterable[Input]:
+    """Every committed record of the state topic in the partitions whose inputs are assigned.
+
+    Empty without a topic. Records are read from Kafka during the iteration, up to the ends at its
+    start: call it once the positions are known. Raises TallyError when a partition of one input is
+    assigned and of another not; the iteration raises StackError or KafkaException when the brokers
+    do not deliver all.
+    """
+    if not topic:
+        return ()
+    owned = [{at.partition for at in assigned if at.topic == name} for name in inputs]
+    # Two processes would each keep the state of such a partition, and each only half of it.
+    if any(numbers != owned[0] for numbers in owned):
+        raise TallyError(
+            f"{', '.join(inputs)}: their partitions are divided each in another way, and {topic}"
+            " keeps one state for all; give them one number of partitions"
+        )
+    partition_ids = [(topic, number) for number in sorted(owned[0])]
+    return (to_input(message) for message in read_to_high_watermark(settings, partition_ids))
 
 
 @dataclass
@@ -54,11 +82,6 @@ class Batch:
         return done, left
 
 
-_LOG_EVERY_SECONDS = 10.0
-
-log = structlog.get_logger()
-
-
 @dataclass(frozen=True)
 class BatchLimits:
     """When a transaction ends: after so many inputs, idle seconds, or seconds in all."""
@@ -77,14 +100,11 @@ class Processor:
         step: Step,
         delivery: Delivery,
         limits: BatchLimits,
-        state: ReadState = empty_state,
+        state: ReadState = lambda _assigned: (),
     ) -> None:
-        self._intake = intake
+        self._intake, self._step, self._state = intake, step, state
+        self._delivery, self._limits = delivery, limits
         intake.forget, intake.restore = self._forget, self._restore
-        self._step = step
-        self._state = state
-        self._delivery = delivery
-        self._limits = limits
         self._batch = Batch()
         # The step's before_commit() must be repeated before the step gets more records.
         self._is_waiting = False
@@ -161,7 +181,10 @@ class Processor:
 
     def _take_ready(self, alignment: Alignment) -> None:
         now = time.monotonic()
-        while (buffer := self._next_partition(alignment, now)) is not None:
+        while not self._is_waiting:
+            buffer = alignment.find_ready(now, self._step.busy_partitions)
+            if buffer is None:
+                return
             if self._batch.inputs >= self._limits.most_inputs:
                 self._deliver()
                 # A delivery takes time that counts as patience with a silent partition, and after
@@ -170,11 +193,6 @@ class Processor:
                 continue
             record = buffer.pop(now)
             self._batch.add(record, self._step.process(record), now)
-
-    def _next_partition(self, alignment: Alignment, now: float) -> PartitionBuffer | None:
-        if self._is_waiting:
-            return None
-        return alignment.find_ready(now, self._step.busy_partitions)
 
     def _deliver(self) -> None:
         # before_commit() runs before the transaction begins: its calls to other services, however
@@ -213,29 +231,20 @@ class _Counts:
     """Counts of records and transactions of this run, for the log."""
 
     def __init__(self) -> None:
-        self._inputs = self._outputs = self.transactions = 0
-        self._delivery_seconds = 0.0
-        self._logged_at = time.monotonic()
-        self._changed = False
+        self.transactions = self._logged = 0
+        self._sums: Counter[str] = Counter(inputs=0, outputs=0)
+        self._seconds, self._logged_at = 0.0, time.monotonic()
 
     def add(self, batch: Batch, seconds: float) -> None:
         """Count one delivered transaction and how long its delivery took."""
-        self._inputs += batch.inputs
-        self._outputs += len(batch.outputs)
+        self._sums.update(inputs=batch.inputs, outputs=len(batch.outputs))
         self.transactions += 1
-        self._delivery_seconds += seconds
-        self._changed = True
+        self._seconds += seconds
 
     def log_periodically(self) -> None:
         """Log the sums so far, if they have changed and the last line is long enough ago."""
-        if not self._changed or time.monotonic() - self._logged_at < _LOG_EVERY_SECONDS:
-            return
-        self._logged_at, self._changed = time.monotonic(), False
-        seconds = round(self._delivery_seconds, 1)
-        log.info(
-            "processed",
-            inputs=self._inputs,
-            outputs=self._outputs,
-            transactions=self.transactions,
-            delivery_seconds=seconds,
-        )
+        now, count = time.monotonic(), self.transactions
+        if count > self._logged and now - self._logged_at >= _LOG_EVERY_SECONDS:
+            self._logged, self._logged_at = count, now
+            seconds = round(self._seconds, 1)
+            log.info("processed", **self._sums, transactions=count, delivery_seconds=seconds)

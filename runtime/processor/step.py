@@ -1,9 +1,85 @@
-"""The step of a processor: the part that processes records, specific to each processor."""
+"""The step of a processor, specific to each, and the records that it takes, gives and restores."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
-from runtime.processor.commit.record import Input, Output
+import msgspec
+import structlog
+
+from tally.errors import UnrecoverableError
+
+Headers = Sequence[tuple[str, bytes]]
+Value = TypeVar("Value")
+
+log = structlog.get_logger()
+
+
+class Input(msgspec.Struct, frozen=True):
+    """One record of an input topic; its Kafka timestamp is in milliseconds since 1970 (UTC)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class Output(msgspec.Struct, frozen=True):
+    """One record to send; partition -1: the client chooses one by the key."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int = -1
+    headers: Headers = ()
+
+
+# A function to seconds since 1970 (UTC), or None when the record has no event time and must not
+# wait for others.
+EventTime = Callable[[Input], float | None]
+
+
+def parse_state(record: Input, parse: Callable[[bytes], Value]) -> Value:
+    """Parse a record of a step's own state. Raises UnrecoverableError if it cannot be read."""
+    try:
+        return parse(record.value or b"")
+    except msgspec.DecodeError as error:
+        raise UnrecoverableError(
+            f"{record.topic}, partition {record.partition}, offset {record.offset}: {error};"
+            " it was written by another version: start the one that wrote it"
+        ) from error
+
+
+def newest_values(
+    records: Iterable[Input], parse: Callable[[Input], Value]
+) -> dict[int, dict[bytes, Value]]:
+    """The newest value of each key of a compacted topic, by partition, without deleted keys.
+
+    The number of a partition counts from 0. Its values come in the order in which they were written
+    last. Each record is parsed when it is read, so that no raw values are held.
+    """
+    newest: dict[int, dict[bytes, Value]] = {}
+    for record in records:
+        values, key = newest.setdefault(record.partition, {}), record.key or b""
+        # The key moves to the end.
+        values.pop(key, None)
+        if record.value is not None:
+            values[key] = parse(record)
+    return newest
+
+
+def log_unreadable(record: Input, error: Exception) -> None:
+    """Log another program's record that cannot be read: to stop would block all behind it."""
+    log.error(
+        "record not understood and left out",
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        reason=str(error)[:200],
+    )
 
 
 class Step(ABC):

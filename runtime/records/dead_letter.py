@@ -4,7 +4,8 @@ Every component that does not count a record writes and reads its letter with th
 is schemas/topics/dead-letters.schema.json.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException, Message
 
 from runtime.kafka.reader import RecordPlace, read_newest, read_to_end
+from schemas import loader
 from tally.config.keys import hmac_digest
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
@@ -19,6 +21,7 @@ from tally.people.redact import redact_message, redact_text
 from tally.time.instants import format_utc, from_millis
 
 TOPIC = "dead-letters"
+CONFLICT = "conflict"
 # Redaction can lengthen a message; the part that is cut off is still in its original topic.
 MAX_BYTES = 1_000_000
 _MAX_KEY_BYTES = 1_000
@@ -153,17 +156,14 @@ def parse_letter(message: Message) -> DeadLetter:
         place = f"{TOPIC}:{message.partition()}:{message.offset()}"
         raise TallyError(f"{place}: no dead letter, for its headers lack {', '.join(wrong)}")
     key = message.key()
+    same = {name: headers[name] for name in ("reason", "field", "message", "first_seen", "sha256")}
     return DeadLetter(
         id=f"{headers['topic']}:{headers['partition']}:{headers['offset']}",
-        reason=headers["reason"],
-        field=headers["field"],
-        message=headers["message"],
         attempts=int(headers["attempts"]),
-        first_seen=headers["first_seen"],
         at=format_utc(from_millis(message.timestamp()[1])),
-        sha256=headers["sha256"],
         key=None if key is None else _text(key),
         value=_text(message.value() or b""),
+        **same,
     )
 
 
@@ -173,3 +173,32 @@ def _is_valid_header(name: str, headers: Mapping[str, str]) -> bool:
 
 def _text(content: bytes | str) -> str:
     return content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else content
+
+
+class RefusedEvents(NamedTuple):
+    """The events of a store that do not count for one reason: count, example and fix.
+
+    `field` is the faulty field of the example, `last` the example's instant or UTC day (ISO 8601).
+    """
+
+    store: str
+    reason: str
+    field: str
+    events: int
+    last: str
+    example: str
+    message: str
+    fix: str
+
+
+def group_letters(letters: Iterable[DeadLetter]) -> Iterator[RefusedEvents]:
+    """Dead letters by store, reason and field; the message is that of the newest of each."""
+    by_cause: defaultdict[tuple[str, str, str], list[DeadLetter]] = defaultdict(list)
+    for letter in letters:
+        by_cause[letter.key or "", letter.reason, letter.field].append(letter)
+    # A letter with a reason unknown to this version has no fix.
+    fixes = loader.dead_letter_fixes()
+    for (store, reason, field), refused in by_cause.items():
+        last = max(refused, key=attrgetter("at"))
+        example = (last.at, last.id, last.message, fixes.get(reason, ""))
+        yield RefusedEvents(store, reason, field, len(refused), *example)

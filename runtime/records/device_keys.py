@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.errors import KeysUnreachable
-from tally.time.key_periods import DatedPeriod
+from tally.time.day_clock import DatedPeriod
 
 KEY_BYTES = 32
 HASH_BYTES = 16

@@ -1,11 +1,12 @@
-"""Accepted gaps: records lost before they were read, accepted by a person so a job could go on.
+"""What persons have declared about records, stored in Cassandra for good.
 
-They are stored in Cassandra for good.
+Accepted gaps are of records lost before they were read, accepted so that a job could go on.
+Declared backfills are spans of days before a family's first arrival that were sent whole.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
 from cassandra.cluster import Session
@@ -15,23 +16,15 @@ from runtime.kafka.offsets import TopicOffsets
 from schemas import loader
 from tally.time.instants import assume_utc
 
-SELECT_GAPS = (
-    "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
-    " noted_at, reason FROM gap"
-)
-_INSERT_GAP = """
-    INSERT INTO gap (topic, partition, from_offset, until_offset,
-                     first_arrival, last_arrival, noted_at, reason)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
+# The fields of AcceptedGap, in their order.
+_GAP = "topic, partition, from_offset, until_offset, first_arrival, last_arrival, noted_at, reason"
+SELECT_GAPS = f"SELECT {_GAP} FROM gap"
+_INSERT_GAP = f"INSERT INTO gap ({_GAP}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, order=True)
 class AcceptedGap:
-    """The lost offsets [from, until) of one partition.
-
-    The lost records had arrived between first and last arrival (UTC).
-    """
+    """The lost offsets [from, until) of one partition, arrived from first to last arrival (UTC)."""
 
     topic: str
     partition: int
@@ -69,21 +62,15 @@ def parse_gap(row: Iterable[Any]) -> AcceptedGap:
 
 
 def store_gap(session: Session, gap: AcceptedGap) -> None:
-    """Store the gap; storing it again writes the same row.
-
-    Raises CassandraWriteTimeout when Cassandra does not acknowledge it in time.
-    """
-    row = [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__]
-    write_rows(session, _INSERT_GAP, [row])
+    """Store the gap; a repetition writes the same row. Raises CassandraWriteTimeout."""
+    write_rows(session, _INSERT_GAP, [astuple(gap)])
 
 
 def skip_gaps(
     until: TopicOffsets,
     gaps: Iterable[AcceptedGap],
 ) -> dict[str, dict[int, int]]:
-    """First offset still wanted by topic and partition.
-
-    An offset that lies in a gap is moved to the gap's end.
+    """First offset still wanted by topic and partition; one in a gap is moved to the gap's end.
 
     >>> before, after = datetime(2017, 1, 1), datetime(2017, 1, 2)
     >>> gap = AcceptedGap("sales", 0, 5, 9, before, after, after, "")
@@ -97,3 +84,42 @@ def skip_gaps(
         if gap.from_offset <= position < gap.until_offset:
             next_offsets.setdefault(gap.topic, {})[gap.partition] = gap.until_offset
     return next_offsets
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """UTC days first to last, both inclusive, of one family; by whom and when declared."""
+
+    family: str
+    first: date
+    last: date
+    source: str
+    declared_at: datetime
+
+
+def declare_backfill(
+    session: Session, family: str, days: tuple[date, date], source: str
+) -> Backfill:
+    """Store the declaration and return it. Repeating it changes only its source and time.
+
+    Raises CassandraWriteTimeout when Cassandra does not acknowledge it in time.
+    """
+    declared = Backfill(family, *days, source, datetime.now(UTC))
+    # The statement is prepared: as text the driver writes no date before the year 1000.
+    insert = (
+        "INSERT INTO backfill (family, first_day, last_day, declared_at, source)"
+        " VALUES (?, ?, ?, ?, ?)"
+    )
+    write_rows(session, insert, [(family, *days, declared.declared_at, source)])
+    return declared
+
+
+def read_backfills(session: Session, family: str) -> Sequence[Backfill]:
+    """All declarations of the family, ordered by first day."""
+    rows = session.execute(
+        "SELECT first_day, last_day, source, declared_at FROM backfill WHERE family = %s", [family]
+    )
+    return [
+        Backfill(family, first.date(), last.date(), source, assume_utc(declared_at))
+        for first, last, source, declared_at in rows
+    ]

@@ -4,17 +4,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from schemas import loader
-from schemas.family import READINGS, PartShape, RaisedDays
-from schemas.source import Source
-from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
+from schemas.source import READINGS, RaisedDays, Source
 from tally.algebra.level import Level
-from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
-from tally.families.additive import ADDITIVE
-from tally.families.derived import DERIVED
+from tally.algebra.parts import Count, Histogram, KeyedSpans, KeyedSum, Max, Min, Part, Sum, Uniques
 from tally.families.epochs import RaisedEpoch
 from tally.families.family import Family, RecordFields
-from tally.families.kind import Kind
-from tally.families.level import LEVEL
+from tally.families.kind import ADDITIVE, DERIVED, LEVEL, Kind
 
 # The classes for the words of a descriptor.
 PARTS: Mapping[str, type[Part]] = {
@@ -39,7 +34,10 @@ def build_family(source: Source) -> Family:
         source.name,
         axes=shape.axes,
         # The order of parts is that of the columns, and of the state of an open window.
-        parts=tuple(map(_make_part, shape.parts)),
+        parts=tuple(
+            PARTS[part.kind](part.name, part.unit, part.meaning, part.optional)
+            for part in shape.parts
+        ),
         epoch=shape.epoch,
         kind=KINDS[shape.kind],
         raised=tuple(map(_make_raised, shape.raised)),
@@ -60,10 +58,6 @@ def _make_record_fields(name: str | None) -> RecordFields | None:
 
 def _make_raised(days: RaisedDays) -> RaisedEpoch:
     return RaisedEpoch(days.first, days.last, days.epoch)
-
-
-def _make_part(shape: PartShape) -> Part:
-    return PARTS[shape.kind](shape.name, shape.unit, shape.meaning, shape.optional)
 
 
 class Families(Mapping[str, Family]):

@@ -2,23 +2,29 @@
 
 import re
 from collections.abc import Container, Mapping
-from datetime import UTC, datetime, time
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, time
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
 
-from tally.config.plain_values import WholeNumber, check_identifier
+from tally.config.plain_values import (
+    STRICT_FIELDS,
+    FileDay,
+    Identifier,
+    WholeNumber,
+    check_identifier,
+)
 from tally.errors import BadSettings
 from tally.events.identity import normalise_address
 from tally.events.money import CURRENCIES, ROUNDINGS
+from tally.people.visits import VisitRules
 from tally.time.holidays import COUNTRIES
 from tally.time.opening_hours import OpeningHours, parse_opening_hours
 from tally.time.windows import WINDOW_SECONDS
 
-_MIDDAY = 12
-WINDOW_MINUTES = WINDOW_SECONDS // 60
 # Python's other forms of a number (1_000, nan, 1e3) are mistakes in a hand-written file.
 _DECIMAL = re.compile(r"-?\d{1,9}(\.\d{1,9})?\Z", re.ASCII)
 
@@ -64,6 +70,10 @@ FIELD_WORDS: Mapping[str, str] = {
     "closed": "a day, e.g. 2026-05-01",
     "delisted": "item ids with days, e.g. `{4006381333931: 2026-05-01}`",
 }
+Clock = Literal["rfc3339", "unix_s", "unix_ms"]
+# Where a counter is mounted: only a person who comes in at an entrance is a visitor of the store.
+DoorRole = Literal["entrance", "inner_door", "zone", "shared_door", "staff_door"]
+_DEFAULTS = VisitRules()
 FIELDS = tuple(FIELD_WORDS)
 CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED_FIELDS)
 
@@ -96,7 +106,7 @@ def _read_time_of_day(value: object) -> time:
     except ValueError as error:
         raise ValueError from error
     # A window must not lie in two days.
-    if found.minute % WINDOW_MINUTES:
+    if found.minute % (WINDOW_SECONDS // 60):
         raise ValueError
     return found
 
@@ -143,11 +153,8 @@ AddressNames = tuple[
 ]
 CountryCode = Annotated[Text, AfterValidator(partial(_check_known, COUNTRIES))]
 StorePosition = Annotated[Coordinates, PlainValidator(_read_coordinates), PlainSerializer(list)]
-Hours = Annotated[
-    OpeningHours,
-    PlainValidator(parse_opening_hours),
-    PlainSerializer(OpeningHours.to_mapping),
-]
+_HOURS_TEXT = PlainSerializer(OpeningHours.to_mapping)
+Hours = Annotated[OpeningHours, PlainValidator(parse_opening_hours), _HOURS_TEXT]
 FloorArea = Annotated[float, PlainValidator(_read_floor_area), PlainSerializer(_plain_area)]
 Tills = Annotated[WholeNumber, Field(ge=0, le=999_999)]
 Groups = Annotated[Names, AfterValidator(_check_different)]
@@ -165,6 +172,121 @@ def parse_zone(name: str, where: str) -> ZoneInfo:
 
 def midday_zone() -> str:
     """A time zone in which it is about midday now, so that generated stores there are open."""
-    offset = _MIDDAY - datetime.now(UTC).hour
+    offset = 12 - datetime.now(UTC).hour
     # These names have the inverted sign: Etc/GMT-2 is two hours ahead of UTC.
     return f"Etc/GMT{-offset:+d}" if offset else "UTC"
+
+
+_Dbm: TypeAlias = Annotated[WholeNumber, Field(ge=-120, le=0)]
+_Minutes: TypeAlias = Annotated[WholeNumber, Field(ge=1, le=1440)]
+
+
+@STRICT_FIELDS
+@dataclass(frozen=True, kw_only=True)
+class VisitEntry:
+    """The fields of tally.people.visits.VisitRules, and the `revision` of these rules.
+
+    Windows of a higher revision replace those of a lower one: a change of the rules for days that
+    have begun must raise it.
+    """
+
+    enter_dbm: _Dbm = _DEFAULTS.enter_dbm
+    stay_dbm: _Dbm = _DEFAULTS.stay_dbm
+    gap_minutes: Annotated[WholeNumber, Field(ge=1, le=240)] = _DEFAULTS.gap_minutes
+    min_stay_minutes: _Minutes = _DEFAULTS.min_stay_minutes
+    bounce_minutes: _Minutes = _DEFAULTS.bounce_minutes
+    static_minutes: _Minutes = _DEFAULTS.static_minutes
+    closed_minutes: _Minutes = _DEFAULTS.closed_minutes
+    revision: Annotated[WholeNumber, Field(ge=0, le=1000)] = 0
+
+    @property
+    def rules(self) -> VisitRules:
+        """The rules without the revision."""
+        names = [rule.name for rule in fields(VisitRules)]
+        return VisitRules(**{name: getattr(self, name) for name in names})
+
+
+def _check_signals(entry: VisitEntry) -> VisitEntry:
+    if entry.stay_dbm > entry.enter_dbm:
+        raise ValueError(
+            f"stay_dbm {entry.stay_dbm} is stronger than enter_dbm {entry.enter_dbm}:"
+            " who has come in would have left; give it the same or less"
+        )
+    return entry
+
+
+Visits = Annotated[VisitEntry, AfterValidator(_check_signals)]
+
+
+@STRICT_FIELDS
+@dataclass(frozen=True, kw_only=True)
+class SensorEntry:
+    """Fields of one sensor in the file.
+
+    `device_id` is its name in records, by default its serial. `interval_seconds` is the only length
+    of its intervals: others are refused, since a device that was changed from minutes to quarter
+    hours and sends a day again would be counted twice. `entries` and `exits` are the names of its
+    counts for persons in and out, swapped for a sensor that was mounted the other way round.
+    `clock` is the format of its instants: never guessed from their size. `clock_ahead_seconds` is
+    how much that clock is fast: its intervals are moved back by so much. `status_seconds`: the
+    interval of its status messages, where it sends them separately. `door` is the name of the door
+    that it watches, `role` the kind of door.
+    It is installed from the local day `since` until before the day `until`; without them always.
+    """
+
+    device_id: Identifier | None = None
+    interval_seconds: Annotated[WholeNumber, Field(ge=1, le=3600)] | None = None
+    entries: tuple[str, ...] = ("in", "fw")
+    exits: tuple[str, ...] = ("out", "bw")
+    clock: Clock = "rfc3339"
+    clock_ahead_seconds: Annotated[WholeNumber, Field(ge=-60, le=60)] = 0
+    status_seconds: Annotated[WholeNumber, Field(ge=1, le=WINDOW_SECONDS)] = WINDOW_SECONDS
+    door: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    role: DoorRole = "entrance"
+    since: FileDay | None = None
+    until: FileDay | None = None
+
+
+def _read_fields(fields: object) -> object:
+    if isinstance(fields, Mapping) and "null" in fields.values():
+        raise ValueError("null is no value; leave the field out")
+    return fields or {}
+
+
+def _check_sensor(entry: SensorEntry) -> SensorEntry:
+    if entry.since and entry.until and entry.until <= entry.since:
+        raise ValueError(f"until {entry.until} is not after since {entry.since}")
+    if both := {*entry.entries} & {*entry.exits}:
+        raise ValueError(f"{min(both)!r} is among its entries and its exits")
+    return entry
+
+
+def _check_names(sensors: Mapping[str, SensorEntry]) -> Mapping[str, SensorEntry]:
+    """The sensors. Raises ValueError if two of them have one name at the same time.
+
+    Each would hide that the other is silent.
+    """
+    last: dict[str, SensorEntry] = {}
+    # Sensors are ordered by their first day.
+    since = {serial: entry.since or date.min for serial, entry in sensors.items()}
+    for serial in sorted(sensors, key=since.__getitem__):
+        entry = sensors[serial]
+        name = entry.device_id or serial
+        before = last.get(name)
+        if before and since[serial] < (before.until or date.max):
+            raise ValueError(
+                f"{serial}: another has the device_id {name} too; end that one with `until`, and"
+                " let this one begin with `since`"
+            )
+        last[name] = entry
+    return sensors
+
+
+# Sensors of one store by serial; one without fields has the defaults.
+Sensors = Annotated[
+    Mapping[
+        Identifier,
+        Annotated[SensorEntry, AfterValidator(_check_sensor), BeforeValidator(_read_fields)],
+    ],
+    AfterValidator(_check_names),
+]

@@ -1,4 +1,4 @@
-"""The stores file: the master data of each store, besides its events."""
+"""The stores file: the master data of each store, and the families with its visit rules."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,10 +12,16 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter, ValidationError
 
 from runtime.registry import store_fields as kinds
-from runtime.registry.sensors import Sensors
-from runtime.registry.store_fields import CHANGEABLE, FIELD_WORDS, FIXED_FIELDS
+from runtime.registry.sources import FAMILIES
+from runtime.registry.store_fields import (
+    CHANGEABLE,
+    FIELD_WORDS,
+    FIXED_FIELDS,
+    Sensors,
+    VisitEntry,
+    Visits,
+)
 from runtime.registry.strict_yaml import parse_yaml
-from runtime.registry.visit_entry import Visits
 from tally.config.plain_values import (
     STRICT_FIELDS,
     FileDay,
@@ -23,11 +29,15 @@ from tally.config.plain_values import (
     list_problems,
     shorten_value,
 )
+from tally.config.settings import Settings
 from tally.errors import BadSettings
 from tally.events.identity import is_address, normalise_serial
+from tally.families.epochs import EVER, DatedVisitRules, StoreVisitRules
+from tally.families.family import Family
+from tally.people.visits import MINUTE_SECONDS
 from tally.time.day_clock import DatedClock, DayClock, irregular_days
 from tally.time.holidays import HolidayNames, holiday_names, subdivisions
-from tally.time.local_days import open_spans
+from tally.time.opening_hours import open_spans
 from tally.time.windows import TimeRange
 
 CHANGES = "changes"
@@ -98,11 +108,11 @@ class StoreEntry:
         """The entry that is valid on a local day of the store, without changes."""
         if not self.changes:
             return self
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {"changes": {}}
         for first_day, changed in self.changes.items():
             if first_day <= day:
                 values |= changed
-        return replace(self, **values, changes={})
+        return replace(self, **values)
 
     def holidays(self, day: date) -> HolidayNames:
         """The names of a local day's holidays, at the place where the store is on that day."""
@@ -129,12 +139,11 @@ class StoreEntry:
 
     def clock(self, default_zone: str) -> DayClock:
         """The store's clock; `default_zone`: the IANA name of its zone where the file has none."""
-        days = (day for day, changed in self.changes.items() if not _CLOCK.isdisjoint(changed))
-        of_then = ((day, self.valid_on(day)) for day in (date.min, *days))
-        clocks = (
-            DatedClock(day, ZoneInfo(entry.tz or default_zone), entry.day_starts)
-            for day, entry in of_then
-        )
+        days = [day for day, changed in self.changes.items() if not _CLOCK.isdisjoint(changed)]
+        clocks = []
+        for day in (date.min, *days):
+            entry = self.valid_on(day)
+            clocks.append(DatedClock(day, ZoneInfo(entry.tz or default_zone), entry.day_starts))
         return DayClock(tuple(clocks))
 
     def to_fields(self) -> dict[str, Any]:
@@ -154,21 +163,18 @@ def _plain_change(changed: Mapping[str, Any]) -> dict[str, Any]:
     return dict(dump() | dump(exclude_defaults=True))
 
 
-def load_stores(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
-    """The file's stores by id; empty without a file. `named_by`: the setting that names the file.
-
-    Raises BadSettings that names file, store, field and fix.
-    """
+def load_stores(file: Path | None) -> dict[str, StoreEntry]:
+    """The file's stores by id; empty without a file. Raises BadSettings as parse_stores()."""
     if file is None:
         return {}
     try:
-        return parse_stores(file.read_bytes(), file, named_by)
+        return parse_stores(file.read_bytes(), file)
     except OSError as error:
-        raise _unreadable_error(file, named_by, error) from error
+        raise _unreadable_error(file, _SETTING, error) from error
 
 
 def parse_stores(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str, StoreEntry]:
-    """The stores of a stores file with this content, by id.
+    """The stores of a stores file with this content, by id; `named_by`: what names the file.
 
     Raises BadSettings that names file, store, field and fix.
     """
@@ -177,10 +183,8 @@ def parse_stores(content: bytes, file: Path, named_by: str = _SETTING) -> dict[s
     except ValueError as error:
         raise _unreadable_error(file, named_by, error) from error
     if not isinstance(stores, dict):
-        raise BadSettings(
-            f"{named_by}: {file}: store ids with their fields are wanted, e.g."
-            " `367: {currency: EUR}`"
-        )
+        wanted = "store ids with their fields are wanted, e.g. `367: {currency: EUR}`"
+        raise BadSettings(f"{named_by}: {file}: {wanted}")
     try:
         entries = _STORES.validate_python(stores)
     except ValidationError as error:
@@ -195,13 +199,10 @@ def _unreadable_error(file: Path, named_by: str, error: Exception) -> BadSetting
 
 
 class _ExclusiveResource(NamedTuple):
-    """A resource that only one store may have, and the local days on which the store has it.
-
-    `spelling` is its spelling in the file, `name` the one for comparison; the days are from
-    inclusive, to exclusive.
-    """
+    """A resource that only one store may have, and the local days of that: from, to exclusive."""
 
     kind: str
+    # In the file, and for comparison.
     spelling: str
     name: str
     first_day: date = date.min
@@ -260,9 +261,8 @@ def _refuse_odd_days(entry: StoreEntry) -> None:
         # Without a change of the zone none has to be named: the default holds before and after.
         odd = irregular_days(entry.clock("UTC"), _LONGEST_DAY)
     except OverflowError as error:
-        raise ValueError(
-            "changes: the first day lies at the end of the calendar; write a later one"
-        ) from error
+        reason = "changes: the first day lies at the end of the calendar; write a later one"
+        raise ValueError(reason) from error
     for day in odd:
         raise ValueError(
             f"changes.{day + timedelta(1)}: by the new clock the day before would end"
@@ -298,3 +298,32 @@ _OR_NOTHING = BeforeValidator(lambda fields: fields or {})
 _FileEntry = Annotated[StoreEntry, AfterValidator(_check_entry), _OR_NOTHING]
 _STORES = TypeAdapter(dict[Identifier, _FileEntry])
 _WORDS = {**FIELD_WORDS, CHANGES: "days with fields, e.g. `2026-05-01: {floor_area_m2: 400}`"}
+
+
+def load_families(settings: Settings) -> dict[str, Family]:
+    """Every family by name, with the visit rules of the stores file. Raises BadSettings."""
+    rules = store_visit_rules(load_stores(settings.stores_file), settings.default_timezone)
+    return {
+        name: replace(family, visit_rules=rules) if family.reading else family
+        for name, family in FAMILIES.items()
+    }
+
+
+def store_visit_rules(entries: Mapping[str, StoreEntry], default_zone: str) -> StoreVisitRules:
+    """The rules of all stores whose rules differ, or once differed, from the defaults."""
+    rules = {}
+    for store, entry in entries.items():
+        if entry.visits or any(changed.get("visits") for changed in entry.changes.values()):
+            rules[store] = tuple(_to_dated_rules(entry, default_zone))
+    return StoreVisitRules(rules)
+
+
+def _to_dated_rules(entry: StoreEntry, default_zone: str) -> Iterator[DatedVisitRules]:
+    first = entry.visits or VisitEntry()
+    yield DatedVisitRules(EVER, first.rules, first.revision)
+    clock = entry.clock(default_zone)
+    for day, changed in entry.changes.items():
+        # Rules begin by the store's own clock, like its key periods.
+        if (visits := changed.get("visits")) is not None:
+            begins = clock.start_of_day(day).timestamp()
+            yield DatedVisitRules(int(begins) // MINUTE_SECONDS, visits.rules, visits.revision)

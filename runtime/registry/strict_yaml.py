@@ -5,8 +5,6 @@ from typing import Any
 
 import yaml
 
-_WIDTH = 100
-
 
 class _Texts(yaml.BaseLoader):
     """Loader that keeps every scalar as text: store 0367 is not the number 247, NO is not false."""
@@ -25,9 +23,8 @@ class _Texts(yaml.BaseLoader):
         for key, _ in node.value:
             # YAML's own rule keeps the last: a store would lose the values of the first.
             if str(key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} stands there twice; join the two", key.start_mark
-                )
+                problem = f"{key.value} stands there twice; join the two"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
 
@@ -59,8 +56,8 @@ def find_yaml_lines(content: bytes) -> dict[str, int]:
 def dump_yaml(document: Mapping[str, Any]) -> str:
     """The text that parse_yaml() reads as these mappings, lists and texts, one field per line."""
     # Short lists and mappings stay on the line of their name, as in hand-written files.
-    options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False}
-    text: str = yaml.dump(document, Dumper=_TextDumper, allow_unicode=True, width=_WIDTH, **options)
+    options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": 100}
+    text: str = yaml.dump(document, Dumper=_TextDumper, allow_unicode=True, **options)
     return text
 
 

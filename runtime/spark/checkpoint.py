@@ -1,13 +1,16 @@
-"""Reader of a Spark checkpoint folder.
-
-It shows whether the query has begun, and which offsets its micro-batches have.
-"""
+"""What a Spark query leaves to read without Spark: its checkpoint, and the cause of its failure."""
 
 import json
 from pathlib import Path
 
 from runtime.kafka.offsets import TopicOffsets, parse_offsets
 from tally.errors import UnrecoverableError
+
+# Spark quotes a worker's traceback within that of py4j, and that within the JVM's: the last one in
+# the text is the original.
+_TRACEBACK = "Traceback (most recent call last):"
+_CAUSED_BY = "Caused by: "
+_MAX_CHARACTERS = 300
 
 
 def has_begun(checkpoint: Path) -> bool:
@@ -35,10 +38,7 @@ def read_planned_end(checkpoint: Path, batch: int) -> TopicOffsets:
 
 
 def read_planned_start(checkpoint: Path, batch: int) -> TopicOffsets:
-    """First offset of the micro-batch, by topic and partition.
-
-    Raises UnrecoverableError if it is damaged or missing.
-    """
+    """First offset of the micro-batch, by topic and partition. Raises UnrecoverableError."""
     if batch:
         return read_planned_end(checkpoint, batch - 1)
     # The start of the query lies in a file of two lines: the version and the offsets.
@@ -64,3 +64,19 @@ def _batch_numbers(folder: Path) -> list[int]:
     # Checksums and half-written files of a crash lie beside the numbered files.
     names = (file.name for file in folder.glob("*"))
     return [int(name) for name in names if name.isdigit()]
+
+
+def root_cause(text: str) -> str:
+    """The root cause in the text, as one line.
+
+    It is the Python error at the end of the last traceback, else the JVM's last cause, else the
+    beginning of the text.
+    """
+    _, traceback, after = text.rpartition(_TRACEBACK)
+    if traceback:
+        lines = filter(None, after.splitlines()[1:])
+        found = next((line for line in lines if not line[0].isspace()), text)
+    else:
+        _, marker, cause = f"\n{text}".rpartition(f"\n{_CAUSED_BY}")
+        found = cause.partition("\n")[0] if marker else text
+    return " ".join(found.split())[:_MAX_CHARACTERS]

@@ -1,7 +1,6 @@
 """Kafka as a source of Spark: committed records only.
 
-Java's default also reads the records of open and aborted transactions; therefore all jobs use this
-module for their sources.
+Java's default also reads those of open and aborted transactions: all jobs use this module.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Daemon of Spark's Python workers (`spark.python.daemon.module`).
-
-It is PySpark's own daemon with all modules imported that the workers need.
-"""
+"""Daemon of Spark's Python workers (`spark.python.daemon.module`): PySpark's, with more imports."""
 
 from importlib import import_module
 

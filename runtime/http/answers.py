@@ -1,21 +1,46 @@
-"""Shapes of an application's answers, published in its OpenAPI text.
+"""Answers in JSON, every refusal as a problem document (RFC 9457), and their OpenAPI text.
 
-The shapes are msgspec Structs, and nothing is encoded through them: they change neither an answer's
-bytes nor its time. Tests check that answers fit their shapes.
+The shapes of the text are msgspec Structs, and nothing is encoded through them: they change neither
+an answer's bytes nor its time. Tests check that answers fit their shapes.
 """
 
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette.responses import Response
 
-from runtime.http.problem import JSON, MEDIA_TYPE
-
-_REFERENCE = "#/components/schemas/{name}"
+JSON = "application/json"
+MEDIA_TYPE = "application/problem+json"
 # The answers of a route by status: the `responses` of FastAPI.
 Responses = dict[int | str, dict[str, Any]]
+_REFERENCE = "#/components/schemas/{name}"
+
+
+def json_response(body: Any, status: int = 200) -> Response:
+    """The body as JSON."""
+    return Response(msgspec.json.encode(body), status, media_type=JSON)
+
+
+def problem_response(
+    path: str,
+    status: int,
+    detail: str,
+    errors: Sequence[Mapping[str, Any]] = (),
+    headers: Mapping[str, str] | None = None,
+    **more: object,
+) -> Response:
+    """A problem document: type, title, status, detail, instance, errors, and the fields of `more`.
+
+    Each of the errors is {field, message, nearest?}; `headers` become HTTP headers.
+    """
+    kind = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
+    body = {**kind, "detail": detail, "instance": path, "errors": list(errors), **more}
+    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
 
 
 # Strict, so that the tests find a field without a description.

@@ -1,23 +1,42 @@
-"""A transactional producer, with a reaction to each of its errors."""
+"""The three delivery guarantees: the order in which outputs are sent and positions are committed.
+
+A delivery has everything that the loop has taken since the last one: the outputs of some inputs,
+and by partition the position after the last of them. One call of deliver() stores both; the
+guarantee is the state that a crash inside that call leaves behind.
+
+    at_most_once     positions, then outputs     a crash between the two loses the outputs
+    at_least_once    outputs, then positions     a crash between the two sends the outputs again
+    exactly_once     both in one transaction     a crash leaves neither, or both
+
+The error of deliver() decides what the loop has to do, and each reaction is wrong for the others:
+
+    TransactionAborted   no position is stored, and no output of a transaction either: forget the
+                         inputs taken, resume at the committed positions
+    OutcomeUnknown       it may be stored: renew() first, and only then read the positions. Sending
+                         again from memory would repeat what a commit without an answer has stored
+    ProducerFenced       a successor works under the same id: exit. A new producer would fence that
+                         one in turn, and so on for ever
+    TallyError           exit; the next process begins with renew()
+
+renew() comes before any read: it ends the open transaction of the last producer of this id, and
+fences that producer if it lives. A position read earlier could be moved by that transaction
+afterwards.
+
+A transaction is open only within deliver(). The consumer is polled between two deliveries, and
+changes of its partitions are reported within a poll: no such callback meets an open transaction.
+"""
 
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from threading import Thread
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from runtime.kafka.producer import enqueue
-from runtime.processor.commit.failpoints import (
-    AFTER_OFFSETS,
-    BEFORE_COMMIT,
-    BEFORE_OFFSETS,
-    BETWEEN,
-    Failpoints,
-)
-from runtime.processor.commit.record import Output
+from runtime.kafka.producer import BlockingProducer, enqueue
+from runtime.processor.step import Output
 from tally.errors import OutcomeUnknown, ProducerFenced, TallyError, TransactionAborted
 
 # Below the transaction time-out, so that a message is given up before the broker gives up the
@@ -29,32 +48,66 @@ TRANSACTION_TIMEOUT_MS = 7_000
 CALL_SECONDS = 5.0
 # A call that is not back this long after its start hangs: its own time-out has passed.
 HANG_SECONDS = 2 * CALL_SECONDS
+_FLUSH_SECONDS = 30.0
 
 ErrorReaction = Literal["fenced", "fatal", "abort", "retry"]
+# Offsets to read next, each with the position metadata beside it.
+Positions = Sequence[TopicPartition]
+# The group metadata of the poll, after it was read again and found equal; raises TransactionAborted
+# otherwise.
+CheckMetadata = Callable[[], Any]
+
+AFTER_POLL = "after_poll"
+# Between the two halves of a delivery: the output is sent and the position is not committed yet, or
+# the other way round.
+BETWEEN = "between_output_and_position"
+BEFORE_OFFSETS = "before_offsets"
+AFTER_OFFSETS = "after_offsets"
+BEFORE_COMMIT = "before_commit"
+AFTER_COMMIT = "after_commit"
+FAILPOINTS = (AFTER_POLL, BETWEEN, BEFORE_OFFSETS, AFTER_OFFSETS, BEFORE_COMMIT, AFTER_COMMIT)
+
+
+class Failpoints:
+    """A hook that is called at each named moment of a delivery, and does nothing.
+
+    Tests replace it by one that ends the process there: each step survives a crash.
+    """
+
+    def hit(self, name: str) -> None:
+        """Handle that the moment has come."""
+
+
+class Delivery(Protocol):
+    """Stores outputs and positions together."""
+
+    def renew(self) -> None:
+        """Make a new producer; positions are read after this, never before.
+
+        Raises OutcomeUnknown when no broker answers.
+        """
+
+    def deliver(
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: CheckMetadata
+    ) -> None:
+        """Store both. Raises TransactionAborted, OutcomeUnknown, ProducerFenced or TallyError."""
 
 
 def classify_error(error: KafkaError) -> ErrorReaction:
-    """The reaction to an error of a transactional call.
-
-    fenced, fatal: exit; abort: abort and redo; retry: make the same call again.
-    """
+    """The reaction: exit (fenced, fatal), abort and redo (abort), the same call again (retry)."""
     # A transaction that took too long has the error of a fenced one: KIP-588, which distinguishes
-    # them, is not in this client library (rivals.py asks the group).
+    # them, is not in this client library (classify_fencing() asks the group).
     fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.FENCED_INSTANCE_ID)
-    if error.code() in fenced or (
-        error.fatal() and error.code() == KafkaError.INVALID_PRODUCER_EPOCH
-    ):
+    is_old = error.fatal() and error.code() == KafkaError.INVALID_PRODUCER_EPOCH
+    if error.code() in fenced or is_old:
         return "fenced"
     if error.txn_requires_abort():
         return "abort"
     return "retry" if error.retriable() and not error.fatal() else "fatal"
 
 
-class TransactionalProducer:
-    """Sends outputs and positions in one transaction, under one transactional.id.
-
-    The id is the same from run to run.
-    """
+class ExactlyOnce:
+    """Outputs and positions in one transaction; its id is the same from run to run."""
 
     def __init__(
         self,
@@ -63,18 +116,15 @@ class TransactionalProducer:
         failpoints: Failpoints,
         deadline_seconds: float = 30.0,
     ) -> None:
-        self._make = make
-        self._name = name
-        self._failpoints = failpoints
+        self._make, self._name, self._failpoints = make, name, failpoints
         self._deadline_seconds = deadline_seconds
         self._producer: Any = None
 
     def renew(self) -> None:
-        """Make a new producer with the same id, which fences its predecessor.
+        """Make a new producer, which fences the last one and aborts its open transaction.
 
-        An open transaction of the predecessor is aborted. Positions and state must be read only
-        after this. Never called after ProducerFenced. Raises OutcomeUnknown when no broker answers
-        in time: call again; ProducerFenced or TallyError when the process must exit.
+        Never called after ProducerFenced. Raises OutcomeUnknown when no broker answers in time:
+        call again; ProducerFenced or TallyError when the process must exit.
         """
         # Messages that are queued and not sent are of a transaction that does not count.
         if self._producer is not None:
@@ -86,20 +136,10 @@ class TransactionalProducer:
         except KafkaException as error:
             raise self._fatal_error(error.args[0]) from error
 
-    def send(
-        self,
-        outputs: Sequence[Output],
-        positions: Sequence[TopicPartition],
-        metadata_now: Callable[[], Any],
+    def deliver(
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: CheckMetadata
     ) -> None:
-        """Commit outputs and positions together.
-
-        metadata_now reads the group metadata again and returns it, or raises TransactionAborted
-        when it differs from that of the poll.
-
-        Raises TransactionAborted (nothing is stored), OutcomeUnknown (it may be), ProducerFenced or
-        TallyError (the process must exit).
-        """
+        """Commit outputs and positions together, or raise as the module says."""
         # Checked before the transaction begins: a changed group then costs no abort.
         metadata_now()
         self._call_or_raise(self._producer.begin_transaction)
@@ -120,6 +160,7 @@ class TransactionalProducer:
         self._failpoints.hit(AFTER_OFFSETS)
         self._failpoints.hit(BEFORE_COMMIT)
         self._call_or_raise(lambda: self._producer.commit_transaction(CALL_SECONDS))
+        self._failpoints.hit(AFTER_COMMIT)
 
     def _send_offsets(self, positions: list[TopicPartition], metadata: Any) -> None:
         """Send the offsets from a separate thread.
@@ -128,15 +169,9 @@ class TransactionalProducer:
         fences it.
         """
         answer = Future[None]()
-        offer = partial(
-            self._producer.send_offsets_to_transaction, positions, metadata, CALL_SECONDS
-        )
-        Thread(
-            target=_set_answer,
-            args=(answer, offer),
-            name="offsets",
-            daemon=True,
-        ).start()
+        send = self._producer.send_offsets_to_transaction
+        offer = partial(_set_answer, answer, partial(send, positions, metadata, CALL_SECONDS))
+        Thread(target=offer, name="offsets", daemon=True).start()
         try:
             answer.result(HANG_SECONDS)
         except TimeoutError as error:
@@ -147,15 +182,9 @@ class TransactionalProducer:
 
     def _produce(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
+            record = output.topic, output.value, output.key, output.partition
             try:
-                enqueue(
-                    self._producer,
-                    output.topic,
-                    output.value,
-                    output.key,
-                    output.partition,
-                    headers=list(output.headers),
-                )
+                enqueue(self._producer, *record, headers=list(output.headers))
                 self._producer.poll(0)
             except KafkaException as error:
                 # An error of an earlier message has already doomed the transaction.
@@ -224,3 +253,44 @@ def _set_answer(answer: Future[None], call: Callable[[], None]) -> None:
         # No effect once there is an answer; any other error is printed by this thread and ends
         # the wait.
         answer.cancel()
+
+
+class SequentialDelivery:
+    """Outputs and positions one after the other, by an idempotent producer."""
+
+    def __init__(
+        self, producer: Any, consumer: Any, failpoints: Failpoints, positions_first: bool
+    ) -> None:
+        self._sender = BlockingProducer(producer, _FLUSH_SECONDS)
+        self._consumer, self._failpoints = consumer, failpoints
+        self._positions_first = positions_first
+
+    def renew(self) -> None:
+        """Do nothing, since no transaction is ever open."""
+
+    def deliver(
+        self, outputs: Sequence[Output], positions: Positions, _metadata_now: CheckMetadata
+    ) -> None:
+        """Store outputs and positions, one after the other."""
+        if self._positions_first:
+            self._commit_positions(positions)
+            self._failpoints.hit(BETWEEN)
+            self._send(outputs)
+        else:
+            self._send(outputs)
+            self._failpoints.hit(BETWEEN)
+            self._commit_positions(positions)
+
+    def _send(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            record = output.topic, output.value, output.key, output.partition
+            self._sender.send(*record, list(output.headers))
+        self._sender.flush("Kafka", "start the process again")
+
+    def _commit_positions(self, positions: Positions) -> None:
+        self._failpoints.hit(BEFORE_COMMIT)
+        try:
+            self._consumer.commit(offsets=list(positions), asynchronous=False)
+        except KafkaException as error:
+            raise TransactionAborted(f"positions not kept: {error.args[0].str()}") from error
+        self._failpoints.hit(AFTER_COMMIT)

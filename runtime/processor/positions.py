@@ -1,7 +1,4 @@
-"""Committed positions of a group, and the check that the log is still the one that was read.
-
-Position metadata lies beside each committed position.
-"""
+"""Committed positions of a group, and the check that the log is still the one that was read."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -21,7 +18,7 @@ from runtime.kafka.log_identity import (
     recovery_advice,
 )
 from runtime.kafka.topics import PartitionId, read_committed_positions, read_partition_bounds
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 from tally.config.settings import Settings
 from tally.errors import DataLoss
 
@@ -40,10 +37,7 @@ class GroupPositions(Protocol):
         """
 
     def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
-        """The positions to commit once these records are processed.
-
-        The records are the last ones of their partitions.
-        """
+        """The positions to commit once these last records of their partitions are processed."""
 
     def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
         """The unchanged positions: a transaction without positions would not be fenced."""
@@ -69,9 +63,7 @@ class KafkaGroupPositions:
         hints: Collection[str] = (),
         again: Collection[str] = (),
     ) -> None:
-        self._settings = settings
-        self._consumer = consumer
-        self._anchor = anchor
+        self._settings, self._consumer, self._anchor = settings, consumer, anchor
         self._hint_topics, self._reread_topics = hints, again
         self.earliest_topics: Collection[str] = ()
         self._topic_ids: dict[str, str] = {}
@@ -85,15 +77,16 @@ class KafkaGroupPositions:
         DataLoss when other records that were not read are gone.
         """
         committed = self._read_committed(partitions)
-        self._topic_ids = (
-            read_topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
-        )
+        topics = {at.topic for at in committed}
+        self._topic_ids = read_topic_ids(self._settings, topics) if topics else {}
         known = self._read_stored_ids()
         metadata_by_partition = {}
         for at in committed:
+            metadata = PositionMetadata.read(at.metadata)
             # The positions of a deleted topic are deleted too: only the id beside the anchor is
             # left.
-            metadata = PositionMetadata.read(at.metadata) or _metadata_from_id(known.get(at.topic))
+            if metadata is None and at.topic in known:
+                metadata = PositionMetadata(known[at.topic])
             metadata_by_partition[at.topic, at.partition] = metadata
         places = {
             partition_id: (*partition_id, metadata.last.offset)
@@ -111,22 +104,17 @@ class KafkaGroupPositions:
                 *read_partition_bounds(self._consumer, partition_id, POSITIONS_SECONDS),
                 fingerprint,
             )
-            start = max(0, at.offset)
-            text = at.metadata
-            if (
-                at.topic in self.earliest_topics
-                and at.offset < 0
-                and _is_same_log(metadata, current)
-            ):
+            start, text = max(0, at.offset), at.metadata
+            is_first = at.topic in self.earliest_topics and at.offset < 0
+            if is_first and _is_same_log(metadata, current):
                 # Records gone before the group's first start are no loss. The position is stored at
                 # once: records that go from now on are a loss, read or not.
                 start = current.earliest
-                begun.append(_begin_position(partition_id, start, current.topic_id))
+                own_text = PositionMetadata(current.topic_id).text
+                begun.append(TopicPartition(*partition_id, start, metadata=own_text))
             elif loss := loss_reason(start, metadata, current):
-                start = self._start_after_loss(
-                    TopicPartition(*partition_id, start), loss, metadata, current
-                )
-                text = ""
+                known_start = TopicPartition(*partition_id, start)
+                start, text = self._start_after_loss(known_start, loss, metadata, current), ""
             # A log that is read from its beginning has no last record that was read.
             text = text or PositionMetadata(current.topic_id).text
             self._positions[partition_id] = TopicPartition(*partition_id, start, metadata=text)
@@ -151,24 +139,18 @@ class KafkaGroupPositions:
             raise DataLoss(f"{place}: {loss}; {recovery_advice(at.topic, at.partition)}")
         log.info("hints are gone", topic=at.topic, partition=at.partition, reason=loss)
         # Compaction may delete even the record that was read last; the offsets stay valid.
-        is_same = metadata is None or metadata.topic_id == current.topic_id
-        return (
-            at.offset
-            if is_same and current.earliest <= at.offset <= current.end
-            else current.earliest
-        )
+        is_kept = current.earliest <= at.offset <= current.end
+        return at.offset if is_kept and _is_same_log(metadata, current) else current.earliest
 
     def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
         """The offset after each record, with its metadata."""
-        found = {
-            partition_id: TopicPartition(
-                *partition_id, record.offset + 1, metadata=self._position_metadata(record).text
-            )
-            for partition_id, record in last.items()
-        }
-        # After a failed transaction all positions are read from the brokers again.
-        self._positions |= found
-        return [*found.values()]
+        for partition_id, record in last.items():
+            read = fingerprint_record(record.offset, record.timestamp_ms, record.value)
+            text = PositionMetadata(self._topic_ids[record.topic], read).text
+            # After a failed transaction all positions are read from the brokers again.
+            position = TopicPartition(*partition_id, record.offset + 1, metadata=text)
+            self._positions[partition_id] = position
+        return self.current_positions(last)
 
     def current_positions(self, partition_ids: Iterable[PartitionId]) -> list[TopicPartition]:
         """The offset that was committed last, with its metadata."""
@@ -178,15 +160,11 @@ class KafkaGroupPositions:
         """Whether the brokers answer a new client; it uses a separate client."""
         return brokers_answer(self._settings)
 
-    def _position_metadata(self, record: Input) -> PositionMetadata:
-        return PositionMetadata(
-            self._topic_ids[record.topic],
-            fingerprint_record(record.offset, record.timestamp_ms, record.value),
-        )
-
     def _read_stored_ids(self) -> dict[str, str]:
-        anchor = self._read_committed([TopicPartition(self._anchor, 0)] if self._anchor else [])
-        return TopicIds.read(anchor[0].metadata).topic_ids if anchor else {}
+        if not self._anchor:
+            return {}
+        [anchor] = self._read_committed([TopicPartition(self._anchor, 0)])
+        return TopicIds.read(anchor.metadata).topic_ids
 
     def _store_ids(
         self,
@@ -201,9 +179,8 @@ class KafkaGroupPositions:
         try:
             self._consumer.commit(offsets=[position, *begun], asynchronous=False)
         except KafkaException as error:
-            log.warning(
-                "topic ids not kept, the next assignment tries again", reason=error.args[0].str()
-            )
+            reason = error.args[0].str()
+            log.warning("topic ids not kept, the next assignment tries again", reason=reason)
 
     def _read_committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         partition_ids = [(at.topic, at.partition) for at in partitions]
@@ -212,11 +189,3 @@ class KafkaGroupPositions:
 
 def _is_same_log(metadata: PositionMetadata | None, current: LogState) -> bool:
     return metadata is None or metadata.topic_id == current.topic_id
-
-
-def _begin_position(partition_id: PartitionId, start: int, topic_id: str) -> TopicPartition:
-    return TopicPartition(*partition_id, start, metadata=PositionMetadata(topic_id).text)
-
-
-def _metadata_from_id(topic_id: str | None) -> PositionMetadata | None:
-    return None if topic_id is None else PositionMetadata(topic_id)

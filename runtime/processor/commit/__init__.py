@@ -1,1 +1,0 @@
-"""How outputs and positions are stored together."""
