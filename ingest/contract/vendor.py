@@ -5,20 +5,28 @@ value that it cannot read it passes on unchanged, so that the contract refuses t
 names the field. A part that cannot be read does not affect the other parts.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from ingest.contract.wire import JsonObject, parse_object
-from ingest.contract.work import MAX_EVENTS, WorkBudget
+from ingest.contract.wire import JsonObject, field_error, parse_object
 from ingest.installation.arrival import Rules
-from tally.errors import InternalReadError, RejectedEvent, TallyError
+from tally.errors import BodyTooLarge, InternalReadError, RejectedEvent, TallyError
 
-_Read = TypeVar("_Read")
+# The bytes of messages that a body may become, in addition to twice its own bytes.
+FREE_BYTES = 2**20
+# Events of a vendor's body; a vendor cannot send fewer at once: a mall's minute has 13,500.
+MAX_EVENTS = 50_000
+# Steps are JSON values, XML tags, and other parts that are read. No honest body of 5 MiB has so
+# many; as decimals they take 50 MB.
+MAX_STEPS = 480_000
+# Dead letters of one body; further ones are only counted by reason, in one additional letter.
+MAX_LETTERS = 100
 # A decimal is written as a JSON number, with the digits that were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _OMITTED_REASON = "letters_left_out"
@@ -31,6 +39,59 @@ _PLACEHOLDER_REASONS = (
     *("not_json", "not_utf8", "too_deep", "too_large", "missing_field", "wrong_type"),
     *("out_of_range", "duplicate_field", "reading_failed", _OMITTED_REASON),
 )
+
+_Read = TypeVar("_Read")
+
+
+class WorkBudget:
+    """What one body has cost so far: bytes made, events, dead letters and steps.
+
+    Each count raises BodyTooLarge beyond its bound; then nothing of the body is stored. A body's
+    size bounds neither the size of its messages nor how often its parts are read: for example, a
+    document's head is repeated in the message of each of its lines.
+    """
+
+    def __init__(self, taken_bytes: int) -> None:
+        self.most_bytes = 2 * taken_bytes + FREE_BYTES
+        self.message_bytes = self.events = self.steps = self.letters = 0
+        self.omitted_letters: Counter[str] = Counter()
+
+    def count_event(self, size: int) -> None:
+        """Count one more event, whose message has `size` bytes. Raises BodyTooLarge."""
+        self.events += 1
+        self.message_bytes += size
+        self.check_events(self.events)
+        self.check_bytes(self.message_bytes)
+
+    def check_events(self, count: int) -> None:
+        """Raise BodyTooLarge for more events than a body may have."""
+        if count > MAX_EVENTS:
+            most = f"{MAX_EVENTS:,} events"
+            raise BodyTooLarge(f"the body has more than {most}; send fewer of them at once")
+
+    def check_bytes(self, size: int) -> None:
+        """Raise BodyTooLarge for more bytes than may be made of the body."""
+        if size > self.most_bytes:
+            raise BodyTooLarge(
+                f"the body would become more than {self.most_bytes:,} bytes of messages (twice its"
+                f" own bytes and {FREE_BYTES:,}); send fewer events at once, with shorter names"
+            )
+
+    def count_steps(self, count: int = 1) -> None:
+        """Count so many more reads of a part of the body. Raises BodyTooLarge."""
+        self.steps += count
+        if self.steps > MAX_STEPS:
+            most = f"{MAX_STEPS:,} steps to be read (values, tags, lines)"
+            raise BodyTooLarge(f"the body takes more than {most}; send fewer events at once")
+
+    def admit_letter(self, reason: str, size: int, most_size: int) -> bool:
+        """Whether a refused event is stored as a dead letter; if not, it is counted here."""
+        is_kept = self.letters < MAX_LETTERS and size <= most_size
+        if is_kept:
+            self.letters += 1
+        else:
+            self.omitted_letters[reason] += 1
+        return is_kept
 
 
 @dataclass(frozen=True)
@@ -55,21 +116,17 @@ class SkippedPart(NamedTuple):
 
 
 class UnreadablePart(NamedTuple):
-    """A part of a body that does not follow its format: the error, and what stands for the part.
-
-    `placeholder` is a message that every contract refuses, or SkippedPart if nothing in it could
-    count.
-    """
+    """A part that does not follow its format: the error, and a message that stands for it."""
 
     error: RejectedEvent
     placeholder: bytes | SkippedPart
 
 
 _EMPTY = SkippedPart("parts without anything in them")
-# Name and count as a device wrote them, of any type.
-NamedCounts: TypeAlias = Sequence[tuple[Any, Any]]
-# Begin and end as a device wrote them, of any type.
-DeviceSpan: TypeAlias = tuple[Any, Any]
+# What an adapter makes of a body: messages, parts that are no event, and parts that cannot be read.
+BodyItem: TypeAlias = bytes | SkippedPart | UnreadablePart
+# Name and count, or begin and end, as a device wrote them, of any type.
+DevicePair: TypeAlias = tuple[Any, Any]
 # Splits a body into messages. Raises RejectedEvent for a body that it cannot read at all.
 Messages: TypeAlias = Callable[[VendorBody], Iterator[bytes | SkippedPart]]
 # Returns what a vendor's cloud reads at the address before it sends; None if it is not set.
@@ -88,10 +145,7 @@ FileSplitter: TypeAlias = Callable[[BinaryIO], Iterator[BodyPart]]
 
 
 class VendorFormat(NamedTuple):
-    """A vendor's format: `messages` reads its bodies, `greeting` answers a cloud that asks first.
-
-    `parts` cuts a file that is too large for one body; None if the format cannot be cut.
-    """
+    """What reads a vendor's bodies, greets a cloud that asks first, and cuts too large files."""
 
     messages: Messages
     greeting: Greeting | None = None
@@ -105,11 +159,7 @@ def encode_message(**fields: Any) -> bytes:
 
 
 def make_placeholder(part: Any, error: RejectedEvent, serial: object = None) -> UnreadablePart:
-    """Mark a part that does not follow its format, optionally with the serial of its sender.
-
-    The part is stored in a field of its own: what looks like a message of Tally's would else be
-    counted.
-    """
+    """Stands for an unreadable part, which is in a field of its own: it must never be counted."""
     if part in (None, "", [], {}):
         return UnreadablePart(error, _EMPTY)
     why = {"reason": error.reason, "field": error.field, "message": error.message}
@@ -119,14 +169,10 @@ def make_placeholder(part: Any, error: RejectedEvent, serial: object = None) -> 
 
 
 def omission_message(letters: Mapping[str, int]) -> bytes:
-    """The message that stands for the refused events of a body that are not kept, by reason.
-
-    `letters` has their number by reason.
-    """
+    """The message for the refused events of a body that are not kept: their number by reason."""
     message = f"{sum(letters.values()):,} more events of the body were refused, and are not kept"
-    letter = make_placeholder(
-        dict(letters), RejectedEvent(_OMITTED_REASON, "", message)
-    ).placeholder
+    error = RejectedEvent(_OMITTED_REASON, "", message)
+    letter = make_placeholder(dict(letters), error).placeholder
     assert isinstance(letter, bytes)
     return letter
 
@@ -157,16 +203,13 @@ def count_values(content: bytes, budget: WorkBudget) -> None:
 
 
 def read_name(value: Any, at: str) -> str:
-    """A name that is repeated in each message of a body: text, or a whole number as its text.
-
-    Raises RejectedEvent: wrong_type, out_of_range.
-    """
+    """A name that every message of a body repeats: text or a whole number. Raises RejectedEvent."""
     if type(value) is int and abs(value) < _LARGEST_NAME:
         value = str(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted")
+        raise field_error("wrong_type", at, "text is wanted")
     if isinstance(value, int) or len(value) > MAX_NAME:
-        raise RejectedEvent("out_of_range", at, f"{at}: at most {MAX_NAME} characters are taken")
+        raise field_error("out_of_range", at, f"at most {MAX_NAME} characters are taken")
     return value
 
 
@@ -182,9 +225,10 @@ def read_safely(read: Callable[[], _Read]) -> _Read:
 
 
 def guard_event(
-    messages: Iterable[bytes | SkippedPart | UnreadablePart], part: Any, serial: object = None
-) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+    messages: Iterable[_Read], part: Any, serial: object = None
+) -> Iterator[_Read | bytes | SkippedPart]:
     """Yield the messages of one event, or if reading it fails, one that stands for the part."""
+    found: Sequence[_Read | bytes | SkippedPart]
     try:
         found = read_safely(lambda: list(messages))
     except InternalReadError as error:
@@ -192,13 +236,8 @@ def guard_event(
     yield from found
 
 
-def collect_parts(
-    parts: Iterable[bytes | SkippedPart | UnreadablePart], budget: WorkBudget
-) -> Iterator[bytes | SkippedPart]:
-    """Yield the messages of a body's parts, in their order, including those that cannot be read.
-
-    Raises RejectedEvent, that of the first part, if no part can be read; BodyTooLarge.
-    """
+def collect_parts(parts: Iterable[BodyItem], budget: WorkBudget) -> Iterator[bytes | SkippedPart]:
+    """All parts' messages. Raises RejectedEvent, the first's, if none can be read; BodyTooLarge."""
     refusal: RejectedEvent | None = None
     unsent: list[bytes | SkippedPart] = []
     unsent_bytes = 0
@@ -226,42 +265,25 @@ def collect_parts(
 def enumerate_items(value: Any, at: str) -> Iterator[tuple[str, Any]]:
     """The items of a list, each with its JSON pointer. Raises RejectedEvent if it is no list."""
     if not isinstance(value, list):
-        raise wrong_type_error("list", at)
+        raise field_error("wrong_type", at, "a list is wanted")
     for number, item in enumerate(value):
         yield f"{at}/{number}", item
 
 
-def enumerate_objects(value: Any, at: str) -> Iterator[tuple[str, JsonObject]]:
-    """The objects of a list, each with its JSON pointer.
-
-    Raises RejectedEvent wrong_type for anything else: a body of another shape cannot be read.
-    """
-    for place, item in enumerate_items(value, at):
-        yield place, require_object(item, place)
-
-
-def read_counts(value: Any, name: str, count: str) -> NamedCounts:
-    """Two fields of each object of a list, its name and its count; None for a missing field.
-
-    A value that is no object, or no list of at most 256, becomes a count without a name.
-    """
+def read_counts(value: Any, name: str, count: str) -> Sequence[DevicePair]:
+    """Name and count of each object of a list; a value of another shape has no name."""
     if not isinstance(value, list):
         return [(None, value)]
     if len(value) > _MAX_COUNTS:
         return [(None, f"{len(value):,} counts")]
-    return [_pair(item, name, count) for item in value]
-
-
-def _pair(value: Any, name: str, count: str) -> tuple[Any, Any]:
-    if not isinstance(value, dict):
-        return None, value
-    return value.get(name), value.get(count)
+    objects = (item if isinstance(item, dict) else {count: item} for item in value)
+    return [(item.get(name), item.get(count)) for item in objects]
 
 
 def require_object(value: Any, at: str) -> JsonObject:
     """The value, if it is an object. Raises RejectedEvent wrong_type if it is not."""
     if not isinstance(value, dict):
-        raise wrong_type_error("object", at)
+        raise field_error("wrong_type", at, "an object is wanted")
     return value
 
 
@@ -269,11 +291,5 @@ def require_value(fields: JsonObject, name: str, at: str) -> Any:
     """The value of a field that the reader cannot do without. Raises RejectedEvent."""
     if fields.get(name) is None:
         place = f"{at}/{name}"
-        raise RejectedEvent("missing_field", place, f"{place}: the field is missing")
+        raise field_error("missing_field", place, "the field is missing")
     return fields[name]
-
-
-def wrong_type_error(kind: Literal["list", "object"], at: str) -> RejectedEvent:
-    """The error for a value that is not of this kind."""
-    article = "an" if kind == "object" else "a"
-    return RejectedEvent("wrong_type", at, f"{at}: {article} {kind} is wanted")

@@ -4,11 +4,9 @@ import sys
 from threading import Event, Thread
 
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.async_producer import AsyncProducer, BrokerConnectivity, InFlightLimit
 from ingest.gateway.backlog import Backlog, BacklogBounds, BacklogMonitor
-from ingest.gateway.checks import BodyChecker
-from ingest.gateway.cut_off import BrokerConnectivity
-from ingest.gateway.submission import endpoints
+from ingest.gateway.submission import BodyChecker, endpoints
 from ingest.installation.arrival import Rules
 from runtime.connect import brokers_answer, kafka_producer
 from runtime.http.server import ServerOptions, serve
@@ -24,18 +22,12 @@ _SWITCH_SECONDS = 0.001
 
 
 def main() -> int:
-    """Exit code of the gateway.
-
-    0 when it was stopped, 1 on an error that a restart may fix, 78 when the settings are wrong.
-    """
+    """Exit code: 0 stopped, 1 an error that a restart may fix, 78 wrong settings."""
     return run_job("gateway", lambda: run(Settings.load()))
 
 
 def run(settings: Settings) -> None:
-    """Serve until stopped.
-
-    Raises StackError when the producer cannot go on, or a message is left without acknowledgement.
-    """
+    """Serve until stopped. Raises StackError if messages can no longer be sent or acknowledged."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     # Sources are read before anything is opened, so a bad source ends the process cleanly.
     routes = endpoints()
@@ -44,7 +36,7 @@ def run(settings: Settings) -> None:
         _IN_FLIGHT_LIMIT,
     )
     backlog = Backlog(settings, tuple(dict.fromkeys(endpoint.topic for endpoint in routes)))
-    bounds = BacklogBounds.from_settings(settings)
+    bounds = BacklogBounds(settings.raw_backlog_seconds, settings.raw_backlog_bytes, settings.home)
     watch = BacklogMonitor(
         backlog.measure,
         lambda waiting: bounds.refusal_reason(waiting, async_producer.mean_message_bytes()),
@@ -54,8 +46,8 @@ def run(settings: Settings) -> None:
     cut_off = BrokerConnectivity(client_probes, lambda: brokers_answer(settings))
     ended = Event()
     # A daemon thread: it may wait for absent brokers, and the process must not wait for it to end.
-    cut_off_thread = Thread(target=cut_off.run, args=(ended,), name="cut-off", daemon=True)
-    cut_off_thread.start()
+    thread = Thread(target=cut_off.run, args=(ended,), name="cut-off", daemon=True)
+    thread.start()
     checks = BodyChecker()
     checks.start_watchdog()
     try:

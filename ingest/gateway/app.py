@@ -1,28 +1,26 @@
 """The gateway's HTTP application (contracts: Gateway)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Gauge, generate_latest
 from starlette.exceptions import HTTPException
 
 from ingest.contract.vendor import Greeting, VendorBody
 from ingest.gateway import described
 from ingest.gateway.async_producer import AsyncProducer
+from ingest.gateway.background import LoopLag, destroy_keys
 from ingest.gateway.backlog import BacklogMonitor
-from ingest.gateway.checks import BodyChecker
-from ingest.gateway.key_expiry import destroy_keys
-from ingest.gateway.submission import MAX_BYTES, CheckedLines, Endpoint, endpoints
-from ingest.gateway.telemetry import LoopLag, add_gauge
+from ingest.gateway.submission import MAX_BYTES, BodyChecker, CheckedLines, Endpoint, endpoints
 from ingest.installation.arrival import Rules
-from runtime.http.openapi import DocumentedApp, Responses
-from runtime.http.problem import problem_response
+from runtime.http.answers import DocumentedApp, Responses, problem_response
 from tally.errors import BodyTooLarge, Busy, Forbidden, KeysUnreachable, NotStored, RejectedEvent
 
 _JSON, _NDJSON = "application/json", "application/x-ndjson"
@@ -50,11 +48,8 @@ class Gateway:
         """Return the request's lines, checked as the normaliser does it. Raises HttpRefusal."""
         is_ndjson = _is_ndjson(request) if endpoint.messages is None else _is_plain(request)
         if reason := self.backlog.refusal_reason():
-            raise HttpRefusal(
-                503,
-                f"nothing is taken now: {reason}; nothing was stored, send again later",
-                _RETRY_LATER,
-            )
+            detail = f"nothing is taken now: {reason}; nothing was stored, send again later"
+            raise HttpRefusal(503, detail, _RETRY_LATER)
         body = await _body(request)
         try:
             sent = VendorBody(body, datetime.now(UTC), self.rules, dict(request.query_params))
@@ -64,12 +59,10 @@ class Gateway:
         except Forbidden as error:
             raise HttpRefusal(403, str(error)) from error
         except KeysUnreachable as error:
-            raise HttpRefusal(
-                503, f"{error}; nothing was stored, send again later", _RETRY_LATER
-            ) from error
+            detail = f"{error}; nothing was stored, send again later"
+            raise HttpRefusal(503, detail, _RETRY_LATER) from error
         except RejectedEvent as error:
-            # Only a vendor's body as a whole is refused here; the error of one event is reported
-            # by the event's number.
+            # Only a vendor's body as a whole is refused here; an event's error has its number.
             raise HttpRefusal(400, error.message) from error
         if not is_ndjson:
             _refuse_unreadable(result)
@@ -83,15 +76,13 @@ def build_app(
     served: Iterable[Endpoint] | None = None,
     checker: BodyChecker | None = None,
 ) -> FastAPI:
-    """Build the application on top of an async producer.
-
-    `backlog` reports whether Kafka answers, and how much waits to be read; `served` are the
-    endpoints to serve, by default those of all sources; `checker` checks the bodies. Raises
-    BadSource.
-    """
+    """Build the application with these endpoints, by default all. Raises BadSource."""
     registry, checks = CollectorRegistry(), checker or BodyChecker()
-    add_gauge(registry, "unread_messages", lambda: backlog.waiting.messages)
-    add_gauge(registry, "check_seconds", lambda: checks.age_seconds)
+    gauge = partial(Gauge, namespace="tally_gateway", registry=registry)
+    unread = gauge("unread_messages", "Messages that wait to be normalised")
+    unread.set_function(lambda: backlog.waiting.messages)
+    age = gauge("check_seconds", "How long the check under way has run")
+    age.set_function(lambda: checks.age_seconds)
     gateway = Gateway(async_producer, rules, backlog, LoopLag(registry), registry, checks)
     app = DocumentedApp(
         title="Tally gateway",
@@ -103,19 +94,18 @@ def build_app(
         lifespan=_lifespan(gateway),
     )
     for endpoint in endpoints() if served is None else served:
+        is_ours = endpoint.messages is None
         app.post(
             endpoint.path,
             status_code=202,
             summary=endpoint.schema.get("title", endpoint.path),
             responses=_responses(endpoint),
-            openapi_extra=described.describe_request(
-                endpoint.schema, is_ours=endpoint.messages is None
-            ),
+            openapi_extra=described.describe_request(endpoint.schema, is_ours),
         )(_receiver(endpoint, gateway))
         if endpoint.greeting is not None:
             _add_greeting(app, endpoint.path, endpoint.greeting, gateway)
-    app.add_exception_handler(HTTPException, _problem)
-    app.add_exception_handler(Exception, _internal_error)
+    app.add_exception_handler(HTTPException, _answer_refusal)
+    app.add_exception_handler(Exception, _answer_error)
     _add_state(app, gateway)
     return app
 
@@ -166,7 +156,7 @@ def _receiver(endpoint: Endpoint, gateway: Gateway) -> Callable[[Request], Await
         """Take one JSON object, or NDJSON; answers once every good line is stored."""
         result = await gateway.check_request(request, endpoint)
         if messages := [*result.accepted, *result.letters]:
-            await _store(gateway.async_producer, endpoint.topic, messages)
+            await _store(gateway.async_producer.store(endpoint.topic, messages))
         return _answer(request, result)
 
     tail = endpoint.path.removeprefix("/v1/events/")
@@ -178,16 +168,13 @@ def _is_ndjson(request: Request) -> bool:
     content_type = request.headers.get("content-type", "")
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type not in (_JSON, _NDJSON):
-        raise HttpRefusal(
-            415,
-            f"send {_JSON} (one object) or {_NDJSON} (one object a line),"
-            f" not {media_type[:60] or 'nothing'}",
-        )
+        taken = f"{_JSON} (one object) or {_NDJSON} (one object a line)"
+        raise HttpRefusal(415, f"send {taken}, not {media_type[:60] or 'nothing'}")
     return _is_plain(request) and media_type == _NDJSON
 
 
 def _is_plain(request: Request) -> bool:
-    """Return True. Raises HttpRefusal for a compressed body."""
+    """True. Raises HttpRefusal for a compressed body."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise HttpRefusal(415, "send the body without Content-Encoding")
     return True
@@ -217,20 +204,15 @@ def _refuse_unreadable(result: CheckedLines) -> None:
             raise HttpRefusal(413, error.message)
 
 
-async def _store(
-    async_producer: AsyncProducer, topic: str, messages: list[tuple[str, bytes]]
-) -> None:
+async def _store(stored: Coroutine[Any, Any, None]) -> None:
     try:
         # A client that hangs up must not cancel this: the producer counts the messages in flight.
-        await asyncio.shield(async_producer.store(topic, messages))
+        await asyncio.shield(stored)
     except Busy as error:
         raise HttpRefusal(429, f"{error}; send again later", _RETRY_AFTER) from error
     except NotStored as error:
-        raise HttpRefusal(
-            503,
-            f"{error}; send everything again, what was stored already counts once",
-            _RETRY_AFTER,
-        ) from error
+        detail = f"{error}; send everything again, what was stored already counts once"
+        raise HttpRefusal(503, detail, _RETRY_AFTER) from error
 
 
 def _answer(request: Request, result: CheckedLines) -> Response:
@@ -243,19 +225,16 @@ def _answer(request: Request, result: CheckedLines) -> Response:
     return problem_response(request.url.path, 422, detail, **result.outcome())
 
 
-async def _problem(request: Request, error: Exception) -> Response:
+async def _answer_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem_response(
-        request.url.path, error.status_code, error.detail, headers=error.headers
-    )
+    path, headers = request.url.path, error.headers
+    return problem_response(path, error.status_code, error.detail, headers=headers)
 
 
-async def _internal_error(request: Request, _error: Exception) -> Response:
-    # The server logs the exception afterwards, without the values that our own traceback would
-    # show.
-    return problem_response(
-        request.url.path, 500, "the request was not handled; the gateway's log has the reason"
-    )
+async def _answer_error(request: Request, _error: Exception) -> Response:
+    # The server logs the exception, without the values that our own traceback would show.
+    detail = "the request was not handled; the gateway's log has the reason"
+    return problem_response(request.url.path, 500, detail)
 
 
 def _add_state(app: FastAPI, gateway: Gateway) -> None:
@@ -269,21 +248,14 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
     async def readyz() -> JSONResponse:
         """Whether messages would be stored now."""
         reachable, detail = gateway.backlog.kafka_state()
-        ok, refused = (
-            reachable and gateway.async_producer.fatal is None,
-            gateway.backlog.refusal_reason(),
-        )
-        check = gateway.checker.readiness()
+        fatal, refused = gateway.async_producer.fatal, gateway.backlog.refusal_reason()
+        waiting = f"{gateway.backlog.waiting.messages:,} messages wait to be read"
         checks = {
-            "check": check,
-            "kafka": {"ok": ok, "detail": gateway.async_producer.fatal or detail},
-            "backlog": {
-                "ok": refused is None,
-                "detail": refused
-                or f"{gateway.backlog.waiting.messages:,} messages wait to be read",
-            },
+            "check": gateway.checker.readiness(),
+            "kafka": {"ok": reachable and fatal is None, "detail": fatal or detail},
+            "backlog": {"ok": refused is None, "detail": refused or waiting},
         }
-        ready = bool(ok and refused is None and check["ok"])
+        ready = all(check["ok"] for check in checks.values())
         return JSONResponse({"ready": ready, "checks": checks}, 200 if ready else 503)
 
     @app.get(
@@ -294,6 +266,5 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
     )
     async def metrics() -> PlainTextResponse:
         """Counters for Prometheus."""
-        return PlainTextResponse(
-            generate_latest(gateway.telemetry), media_type=CONTENT_TYPE_PLAIN_0_0_4
-        )
+        text = generate_latest(gateway.telemetry)
+        return PlainTextResponse(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,10 +1,10 @@
-"""Sends messages to Kafka with an awaitable acknowledgement, without blocking the event loop."""
+"""Sends messages to Kafka without blocking the event loop, and detects lost brokers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -16,24 +16,21 @@ _REQUEST_SECONDS = 3.0
 _MESSAGES_PER_TURN = 500
 # The assumed size of a message until the first one is sent: that of an ordinary receipt.
 _ASSUMED_BYTES = 1000
+# How often each client is asked whether it reaches a broker.
+_PROBE_SECONDS = 15.0
+# A single look may meet brokers that are just coming back.
+_FAILED_CHECKS = 2
 
 
-@dataclass(frozen=True)
-class InFlightLimit:
-    """The most messages and bytes that may wait for their acknowledgement at a time.
-
-    A request always fits while no other is in flight.
-    """
+class InFlightLimit(NamedTuple):
+    """The most messages and bytes under way at a time; a request alone always fits."""
 
     messages: int
     bytes: int
 
 
 class AsyncProducer:
-    """One idempotent producer for all requests; its own thread polls for acknowledgements.
-
-    `make_producer` takes the callback for errors that belong to no message.
-    """
+    """One idempotent producer for all requests; its own thread polls for acknowledgements."""
 
     def __init__(
         self, make_producer: Callable[[Callable[[KafkaError], None]], Any], room: InFlightLimit
@@ -49,10 +46,7 @@ class AsyncProducer:
         self._poller.start()
 
     async def store(self, topic: str, messages: Sequence[tuple[str, bytes]]) -> None:
-        """Return once all (key, value) messages are acknowledged by all in-sync replicas.
-
-        Raises Busy or NotStored.
-        """
+        """Return once in-sync replicas have all (key, value) messages. Raises Busy, NotStored."""
         size = sum(len(value) for _, value in messages)
         self._reserve(len(messages), size)
         request = _Request(len(messages), asyncio.get_running_loop())
@@ -68,28 +62,21 @@ class AsyncProducer:
     async def _produce(
         self, topic: str, messages: Sequence[tuple[str, bytes]], request: "_Request"
     ) -> None:
+        report = partial(self._count_acknowledgement, request)
         for number, (key, value) in enumerate(messages):
             if number % _MESSAGES_PER_TURN == _MESSAGES_PER_TURN - 1:
                 await asyncio.sleep(0)
             try:
-                self._producer.produce(
-                    topic,
-                    value,
-                    key,
-                    on_delivery=lambda error, _message: self._count_acknowledgement(request, error),
-                )
+                self._producer.produce(topic, value, key, on_delivery=report)
             except (BufferError, KafkaException) as error:
                 # Earlier messages are already in flight: the request ends with them, and fails.
-                request.fail(self._failure_reason(error))
+                request.failure = self._failure_reason(error)
                 for _ in messages[number:]:
-                    self._count_acknowledgement(request, None)
+                    report(None)
                 break
 
     def record_error(self, error: KafkaError) -> None:
-        """Remember an error after which this producer can send nothing any more.
-
-        The client recovers from all other errors by itself.
-        """
+        """Remember an error after which nothing can be sent; the client recovers from others."""
         # The error of a delivery report is made from the code alone, so its fatal() is False.
         if error.fatal() or error.code() == KafkaError._FATAL:
             self.fatal = error.str()
@@ -115,13 +102,11 @@ class AsyncProducer:
 
     def _reserve(self, messages: int, size: int) -> None:
         with self._lock:
-            if self._messages and (
-                self._messages + messages > self._limit.messages
-                or self._bytes + size > self._limit.bytes
-            ):
+            count, total = self._messages + messages, self._bytes + size
+            is_full = count > self._limit.messages or total > self._limit.bytes
+            if self._messages and is_full:
                 raise Busy(f"{self._messages:,} messages ({self._bytes:,} bytes) are under way")
-            self._messages += messages
-            self._bytes += size
+            self._messages, self._bytes = count, total
             self._sent_messages += messages
             self._sent_bytes += size
 
@@ -131,11 +116,13 @@ class AsyncProducer:
         self.record_error(error.args[0])
         return str(error.args[0].str())
 
-    def _count_acknowledgement(self, request: "_Request", error: KafkaError | None) -> None:
+    def _count_acknowledgement(
+        self, request: "_Request", error: KafkaError | None, _message: object = None
+    ) -> None:
         with self._lock:
             self._messages -= 1
         if error is not None:
-            request.fail(error.str())
+            request.failure = error.str()
             self.record_error(error)
         request.count_done()
 
@@ -145,10 +132,7 @@ class AsyncProducer:
 
 
 class _Request:
-    """The acknowledgements of one request, counted in the poller's thread.
-
-    The event loop is woken once.
-    """
+    """One request's acknowledgements, counted in the poller's thread; the last wakes the loop."""
 
     def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self._left = count
@@ -156,9 +140,6 @@ class _Request:
         self._loop = loop
         self.done: asyncio.Future[None] = loop.create_future()
         self.failure: str | None = None
-
-    def fail(self, reason: str) -> None:
-        self.failure = reason
 
     def count_done(self) -> None:
         """Count one acknowledged or failed message; the last one wakes the waiting request."""
@@ -172,3 +153,33 @@ class _Request:
         # A client that has hung up has cancelled the future.
         if not self.done.done():
             self.done.set_result(None)
+
+
+class BrokerConnectivity:
+    """Asks each Kafka client of the process whether it reaches a broker.
+
+    One whose metadata named no broker at all never asks again (runtime/connect.py): the gateway
+    would store nothing until the next restart, so the process ends by itself.
+    """
+
+    def __init__(
+        self, client_probes: Sequence[Callable[[], bool]], brokers_answer: Callable[[], bool]
+    ) -> None:
+        self._client_probes, self._brokers_answer = client_probes, brokers_answer
+        self._failed_checks = 0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether at two looks in a row a client reached no broker while a new client did."""
+        return self._failed_checks >= _FAILED_CHECKS
+
+    def check(self) -> None:
+        """Look once; meant for one thread only."""
+        is_reached = all(reaches() for reaches in self._client_probes)
+        is_cut_off = not is_reached and self._brokers_answer()
+        self._failed_checks = self._failed_checks + 1 if is_cut_off else 0
+
+    def run(self, ended: Event) -> None:
+        """Look at intervals until `ended` is set."""
+        while not ended.wait(_PROBE_SECONDS):
+            self.check()

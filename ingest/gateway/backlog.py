@@ -1,9 +1,6 @@
-"""How many raw messages the normaliser has not read yet, and how old they are.
+"""How many raw messages the normaliser has not read; beyond a limit the gateway takes no more.
 
-Beyond a limit the gateway takes no more messages.
-
-Raw records are deleted only after the normaliser has read them, so unread messages are safe; but
-they must not fill up the disk.
+Unread messages are safe, because they are never deleted, but they must not fill up the disk.
 """
 
 import shutil
@@ -12,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -39,23 +37,15 @@ _VALID_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class WaitingMessages:
-    """Raw messages that the normaliser has not read.
-
-    `messages` is their number, `oldest_at` the arrival of the first as a Unix time (None if there
-    is none).
-    """
+class WaitingMessages(NamedTuple):
+    """How many raw messages the normaliser has not read; `oldest_at`: Unix time of the first."""
 
     messages: int
     oldest_at: float | None
 
 
 class Backlog:
-    """Reads the offsets of raw topics with a consumer that never joins its group.
-
-    It is meant for one thread only.
-    """
+    """Reads offsets of raw topics, in one thread, with a consumer that never joins its group."""
 
     def __init__(self, settings: Settings, topics: tuple[str, ...]) -> None:
         self._topics = topics
@@ -69,14 +59,11 @@ class Backlog:
         unread = {partition_id: (first, end) for partition_id, first, end in self._unread_offsets()}
         self._note_arrivals(unread)
         # Where an entry is missing the broker did not answer in time; the next look asks again.
-        oldest = [
-            self._arrival_bounds[partition_id][1]
-            for partition_id, (first, end) in unread.items()
-            if first < end and partition_id in self._arrival_bounds
-        ]
-        return WaitingMessages(
-            sum(end - first for first, end in unread.values()), min(oldest, default=None)
-        )
+        waiting = [partition_id for partition_id, (first, end) in unread.items() if first < end]
+        bounds = self._arrival_bounds
+        oldest = [bounds[partition_id][1] for partition_id in waiting if partition_id in bounds]
+        count = sum(end - first for first, end in unread.values())
+        return WaitingMessages(count, min(oldest, default=None))
 
     def close(self) -> None:
         """Close the consumer."""
@@ -94,33 +81,20 @@ class Backlog:
             yield partition_id, min(max(done.offset, low), end), end
 
     def _note_arrivals(self, unread: dict[PartitionId, tuple[int, int]]) -> None:
-        now = time.time()
-        stale = {
-            partition_id: first
-            for partition_id, (first, end) in unread.items()
-            if first < end and self._is_bound_stale(partition_id, first, now)
-        }
+        now, stale = time.time(), dict[PartitionId, int]()
         for partition_id, (first, end) in unread.items():
+            offset, at = self._arrival_bounds.get(partition_id, (-1, 0.0))
             if first == end:
                 self._arrival_bounds[partition_id] = (first, now)
+            # A bound holds for later offsets too, because they arrived later; but not for long.
+            elif offset != first and now - at > self._bound_max_age_seconds:
+                stale[partition_id] = first
         if stale:
             self._read_arrivals(stale)
 
-    def _is_bound_stale(self, partition_id: PartitionId, first: int, now: float) -> bool:
-        """Whether the known bound of the arrival time is too old to be useful.
-
-        A bound holds for later offsets too, because they arrived later.
-        """
-        offset, at = self._arrival_bounds.get(partition_id, (-1, 0.0))
-        return offset != first and now - at > self._bound_max_age_seconds
-
     def _read_arrivals(self, first_offsets: dict[PartitionId, int]) -> None:
-        self._consumer.assign(
-            [
-                TopicPartition(topic, number, first)
-                for (topic, number), first in first_offsets.items()
-            ]
-        )
+        starts = [TopicPartition(*place, first) for place, first in first_offsets.items()]
+        self._consumer.assign(starts)
         missing, deadline = set(first_offsets), time.monotonic() + _FETCH_SECONDS
         while missing and time.monotonic() < deadline:
             message = self._consumer.poll(_FETCH_SECONDS / 10)
@@ -129,29 +103,18 @@ class Backlog:
             partition_id = (str(message.topic()), int(message.partition() or 0))
             if partition_id in missing:
                 missing.discard(partition_id)
-                self._arrival_bounds[partition_id] = (
-                    first_offsets[partition_id],
-                    message.timestamp()[1] / 1000,
-                )
+                arrived_at = message.timestamp()[1] / 1000
+                self._arrival_bounds[partition_id] = (first_offsets[partition_id], arrived_at)
         self._consumer.unassign()
 
 
 @dataclass(frozen=True)
 class BacklogBounds:
-    """The limits beyond which too much waits to be read.
-
-    `seconds` limits the age of the oldest message and `bytes` the size of all; the disk of
-    `folder` must have some bytes free.
-    """
+    """Beyond these too much waits: `seconds` of the oldest message, `bytes` of all, a full disk."""
 
     seconds: float
     bytes: float
     folder: Path
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "BacklogBounds":
-        """The bounds of these settings."""
-        return cls(settings.raw_backlog_seconds, settings.raw_backlog_bytes, settings.home)
 
     def refusal_reason(self, waiting: WaitingMessages, ordinary_bytes: float) -> str | None:
         """Return why no more messages are taken; None while there is room."""
@@ -160,25 +123,18 @@ class BacklogBounds:
         # The answer stays in use until the next look has ended; by then the limit must not have
         # been passed either.
         if age > self.seconds - min(2 * _EVERY_SECONDS, self.seconds / 4):
-            return (
-                f"messages wait to be read for {age:,.0f} s,"
-                f" at most {self.seconds:,.0f} s are allowed; start the normaliser"
-            )
+            most = f"at most {self.seconds:,.0f} s are allowed; start the normaliser"
+            return f"messages wait to be read for {age:,.0f} s, {most}"
         if size > self.bytes:
-            return (
-                f"about {size:,.0f} bytes wait to be read, at most {self.bytes:,.0f} are allowed;"
-                " start the normaliser, or wait for it"
-            )
+            most = f"at most {self.bytes:,.0f} are allowed; start the normaliser, or wait for it"
+            return f"about {size:,.0f} bytes wait to be read, {most}"
         if _disk_is_full(self.folder):
             return "the disk is nearly full; make room"
         return None
 
 
 class BacklogMonitor:
-    """Keeps the result of the last look at the backlog; its own thread looks once a second.
-
-    So a request never waits for Kafka to learn it.
-    """
+    """Keeps the last look at the backlog, one a second in a thread: no request waits for Kafka."""
 
     def __init__(
         self, look: Callable[[], WaitingMessages], refusal: Callable[[WaitingMessages], str | None]
@@ -218,10 +174,7 @@ class BacklogMonitor:
         self._unreachable, self._measured_at = None, time.monotonic()
 
     def refusal_reason(self) -> str | None:
-        """Return why no more messages are taken now; None while there is room.
-
-        A backlog that has been unknown for too long counts as too large.
-        """
+        """Why no messages are taken now; None if they are. A long unknown backlog is too large."""
         if time.monotonic() - self._measured_at > _VALID_SECONDS:
             return "it is not known how much waits to be read; Kafka does not answer"
         return self._refusal_reason
@@ -229,20 +182,12 @@ class BacklogMonitor:
     def kafka_state(self) -> tuple[bool, str]:
         """Whether the brokers answered the last look and have the topics, and a line about it."""
         silent = time.monotonic() - self._measured_at > _VALID_SECONDS
-        return not silent and self._unreachable is None, self._unreachable or (
-            "does not answer" if silent else "reachable"
-        )
+        detail = self._unreachable or ("does not answer" if silent else "reachable")
+        return not silent and self._unreachable is None, detail
 
 
 def _disk_is_full(folder: Path) -> bool:
-    """Whether the disk on which the folder lies or would lie is nearly full.
-
-    Less than a tenth and less than a gibibyte of it is free.
-    """
-    existing = next(
-        ancestor
-        for ancestor in (folder.absolute(), *folder.absolute().parents)
-        if ancestor.exists()
-    )
-    usage = shutil.disk_usage(existing)
+    """Whether less than a tenth and a gibibyte is free of the disk where the folder is to lie."""
+    ancestors = (folder.absolute(), *folder.absolute().parents)
+    usage = shutil.disk_usage(next(ancestor for ancestor in ancestors if ancestor.exists()))
     return usage.free < min(usage.total / 10, 2**30)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from runtime.http.openapi import (
+from runtime.http.answers import (
     Health,
     Problem,
     Readiness,
@@ -15,14 +15,15 @@ from runtime.http.openapi import (
     response_entry,
 )
 
+_REASON = "reason, as in a dead letter; `not_a_number` for a number's type"
+_SKIPPED = "parts of a vendor's body that are no events, by reason"
+
 
 class LineError(Shape):
     """What is wrong with one field of a message."""
 
     field: Annotated[str, Meta(description="JSON pointer to it; cut at 250 characters")]
-    code: Annotated[
-        str, Meta(description="reason, as in a dead letter; `not_a_number` for a number's type")
-    ]
+    code: Annotated[str, Meta(description=_REASON)]
     message: Annotated[str, Meta(description="what is wanted; cut at 250 characters")]
 
 
@@ -44,10 +45,7 @@ class Outcome(Shape):
     rejected_count: Annotated[
         int | UnsetType, Meta(description="all of the others, where they are more than a hundred")
     ] = UNSET
-    skipped: Annotated[
-        dict[str, int] | UnsetType,
-        Meta(description="parts of a vendor's body that are no events, by reason"),
-    ] = UNSET
+    skipped: Annotated[dict[str, int] | UnsetType, Meta(description=_SKIPPED)] = UNSET
 
 
 class Refusal(Problem):
@@ -107,11 +105,7 @@ READINESS: Responses = {
 }
 
 
-def describe_request(
-    schema: Mapping[str, Any],
-    *,
-    is_ours: bool,
-) -> dict[str, Any]:
+def describe_request(schema: Mapping[str, Any], is_ours: bool) -> dict[str, Any]:
     """A path's request body in OpenAPI terms: messages of the schema, or a vendor's own body."""
     lines = {"schema": {"type": "string"}}
     ours = {"application/json": {"schema": schema}, "application/x-ndjson": lines}

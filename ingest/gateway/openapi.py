@@ -9,16 +9,12 @@ from ingest.installation.arrival import Rules
 from tally.config.settings import Settings
 
 
-def document() -> dict[str, Any]:
-    """The document that the application publishes at /openapi.json, with the default settings."""
+def main() -> int:
+    """Exit code 0; what is published at /openapi.json is printed, with the default settings."""
     # The description needs neither a producer nor a watch on the backlog.
     nothing: Any = None
-    return build_app(nothing, Rules.from_settings(Settings()), nothing).openapi()
-
-
-def main() -> int:
-    """Exit code 0; the document is printed."""
-    print(json.dumps(document()))
+    app = build_app(nothing, Rules.from_settings(Settings()), nothing)
+    print(json.dumps(app.openapi()))
     return 0
 
 

@@ -8,21 +8,18 @@ from hashlib import blake2b
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from ingest.installation.devices import DeviceRules
-from ingest.installation.store_clocks import StoreClocks
-from ingest.installation.store_money import StoreMoney
-from runtime.registry.sensors import SensorEntry
-from runtime.registry.store_fields import parse_zone
+from ingest.installation.devices import DeviceRules, to_minutes
+from ingest.installation.stores import StoreClocks, StoreMoney
+from runtime.registry.store_fields import SensorEntry, parse_zone
 from runtime.registry.stores import StoreEntry, load_stores
 from tally.config.keys import load_digest_key
 from tally.config.settings import Settings
 from tally.errors import BadSettings
 from tally.events.identity import normalise_serial
 from tally.events.receipt_rules import SENT_LINE_TYPES
-from tally.people.visits import MINUTE_SECONDS, MinuteSpan
-from tally.time.day_clock import DayClock
+from tally.people.visits import MinuteSpan
+from tally.time.day_clock import DatedPeriod, KeyDays
 from tally.time.instants import format_utc
-from tally.time.key_periods import DatedPeriod
 
 FIRST_NUMBERING_EPOCH = "0"
 # How many characters of a local date name the run of receipt numbers.
@@ -30,28 +27,8 @@ _DATE_CHARACTERS = {"daily": 10, "yearly": 4}
 
 
 @dataclass(frozen=True)
-class Numbering:
-    """How often a store's receipt numbers begin again, with the days or years of its clock."""
-
-    rule: str
-    clock: DayClock
-
-    def numbering_epoch_at(self, happened_at: datetime) -> str:
-        """The local day, or its year, that names the run of numbers of a receipt."""
-        try:
-            day = self.clock.day(happened_at)
-        except OverflowError:
-            # Near either end of the calendar the UTC day serves as the name.
-            day = happened_at.date()
-        return day.isoformat()[: _DATE_CHARACTERS[self.rule]]
-
-
-@dataclass(frozen=True)
 class Sensor:
-    """A sensor of the stores file: its store, that store's zone, its name in records, its entry.
-
-    A sensor that is in no store has None for store and zone, and its own serial as its name.
-    """
+    """A sensor by the stores file; one in no store has no zone, and its serial as its name."""
 
     store_id: str | None
     zone: ZoneInfo | None
@@ -68,7 +45,8 @@ class Rules:
     earliest_event: date
     money: StoreMoney
     loyalty_key: bytes
-    numberings: Mapping[str, Numbering] = field(default_factory=dict)
+    # Of stores whose receipt numbers begin again: `daily` or `yearly`, by the stores' clocks.
+    numberings: Mapping[str, str] = field(default_factory=dict)
     home: Path = Path(".tally")
     sensors: Mapping[str, Sensor] = field(default_factory=dict)
     clocks: StoreClocks = field(default_factory=StoreClocks)
@@ -77,24 +55,19 @@ class Rules:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Rules":
-        """The rules of these settings; reads the stores file once.
-
-        Raises BadSettings that names what does not fit.
-        """
+        """The rules of these settings; reads the stores file once. Raises BadSettings."""
         default_zone = parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         stores = load_stores(settings.stores_file)
         clocks = StoreClocks.from_stores(stores, default_zone)
+        # blake2b takes keys of at most 64 bytes, so a longer secret is digested first.
+        secret = settings.loyalty_key.get_secret_value().encode()
         return cls(
             max_bytes=settings.max_message_bytes,
             future_tolerance=timedelta(seconds=settings.future_tolerance_seconds),
             earliest_event=settings.earliest_event,
             money=StoreMoney.from_settings(settings, stores, clocks),
-            loyalty_key=_hash_key(settings.loyalty_key.get_secret_value()),
-            numberings={
-                store_id: Numbering(store.numbering, clocks.clock(store_id))
-                for store_id, store in stores.items()
-                if store.numbering
-            },
+            loyalty_key=blake2b(secret).digest() if secret else b"",
+            numberings={name: store.numbering for name, store in stores.items() if store.numbering},
             home=settings.home,
             sensors=_sensors(stores, clocks),
             clocks=clocks,
@@ -102,22 +75,20 @@ class Rules:
             item_types=_item_types(settings.poslog_item_types),
         )
 
-    def store_zone(self, store_id: str) -> ZoneInfo:
-        """The zone of a store's clock."""
-        return self.clocks.clock(store_id).zone
-
     def key_period(self, store_id: str, instant: datetime) -> DatedPeriod:
         """The period in which a device that the store hears at the instant keeps its hash."""
-        return self.devices.period(instant, self.clocks.clock(store_id))
+        return KeyDays(self.devices.days).period(instant, self.clocks.clock(store_id))
 
     def open_minutes(self, store_id: str, period: DatedPeriod) -> list[MinuteSpan] | None:
         """When a store is open in a key period; None if its opening hours are not known."""
-        return self.devices.opening.minutes(store_id, period, self.store_zone(store_id))
+        return self.devices.opening.minutes(store_id, period, self.clocks.clock(store_id).zone)
 
     def numbering_epoch(self, store_id: str, happened_at: datetime) -> str:
-        """The numbering epoch of a store's receipt that names none itself."""
-        numbering = self.numberings.get(store_id)
-        return numbering.numbering_epoch_at(happened_at) if numbering else FIRST_NUMBERING_EPOCH
+        """The numbering epoch of a receipt that names none: the store's local day, or its year."""
+        if store_id not in self.numberings:
+            return FIRST_NUMBERING_EPOCH
+        day = self.clocks.day(store_id, happened_at).isoformat()
+        return day[: _DATE_CHARACTERS[self.numberings[store_id]]]
 
     def sensor(self, serial: object) -> Sensor:
         """The sensor with this serial, in any spelling."""
@@ -125,41 +96,25 @@ class Rules:
         return listed or Sensor(None, None, serial, SensorEntry())
 
     def logic_serials(self, serial: object) -> list[str]:
-        """The serials under which the stores file lists a device.
+        """The serials under which a device is listed: one for each line it counts at, or none."""
+        known = isinstance(serial, str) and self._serials_by_device.get(normalise_serial(serial))
+        return known or []
 
-        A sensor that counts at several lines has one for each, such as `006e02000001:1`; another
-        listed device has its own serial, and an unlisted one none.
-        """
-        return (
-            self._serials_by_device.get(normalise_serial(serial), [])
-            if isinstance(serial, str)
-            else []
-        )
-
-    def device_entries(
-        self, store_id: str, device_id: str, happened_at: datetime
-    ) -> Sequence[SensorEntry]:
-        """The stores file's entries of the device with a name; a default entry if there is none.
-
-        Several devices can have one name, one after the other: on the day of a change the result
-        has both, the later one last.
-        """
+    def device_entries(self, store_id: str, device_id: str, at: datetime) -> Sequence[SensorEntry]:
+        """A device's entries, or a default one; on the day of a change both, the later one last."""
         known = self._entries_by_name.get((store_id, device_id))
         if known is None:
             return (SensorEntry(),)
-        day = self.clocks.day(store_id, happened_at)
+        day = self.clocks.day(store_id, at)
         started = [entry for entry in known if (entry.since or day) <= day]
         return [entry for entry in started if day <= (entry.until or day)] or known
 
     def is_closed(self, store_id: str, begins: datetime, seconds: int) -> bool:
-        """Whether an interval lies wholly outside the opening hours; False if none are known.
-
-        It begins at `begins` and lasts `seconds` seconds.
-        """
+        """Whether an interval lies wholly outside the opening hours; False if none are known."""
         if not self.devices.opening.has_hours(store_id):
             return False
         ends = begins + timedelta(seconds=seconds - 1)
-        first, last = (int(instant.timestamp()) // MINUTE_SECONDS for instant in (begins, ends))
+        first, last = to_minutes(begins), to_minutes(ends)
         # The interval may cross from one of the store's days into the next.
         for period in {self.key_period(store_id, instant) for instant in (begins, ends)}:
             spans = self.open_minutes(store_id, period)
@@ -206,18 +161,13 @@ class Arrival:
 
 def _sensors(stores: Mapping[str, StoreEntry], clocks: StoreClocks) -> dict[str, Sensor]:
     """All stores' sensors, by bare serial."""
-    return {
-        normalise_serial(serial): Sensor(
-            store_id, clocks.clock(store_id).zone, entry.device_id or serial, entry
-        )
-        for store_id, store in stores.items()
-        for serial, entry in store.sensors.items()
-    }
-
-
-def _hash_key(secret: str) -> bytes:
-    # blake2b takes keys of at most 64 bytes, so a longer secret is digested first.
-    return blake2b(secret.encode()).digest() if secret else b""
+    found: dict[str, Sensor] = {}
+    for store_id, store in stores.items():
+        zone = clocks.clock(store_id).zone
+        for serial, entry in store.sensors.items():
+            sensor = Sensor(store_id, zone, entry.device_id or serial, entry)
+            found[normalise_serial(serial)] = sensor
+    return found
 
 
 def _item_types(text: str) -> dict[str, str]:
@@ -226,8 +176,6 @@ def _item_types(text: str) -> dict[str, str]:
     pairs = [word.partition("=") for word in words if word]
     for word, _, line_type in pairs:
         if line_type not in SENT_LINE_TYPES:
-            raise BadSettings(
-                f"TALLY_POSLOG_ITEM_TYPES: {word}={line_type}: the kind is one of"
-                f" {', '.join(SENT_LINE_TYPES)}"
-            )
+            taken = f"the kind is one of {', '.join(SENT_LINE_TYPES)}"
+            raise BadSettings(f"TALLY_POSLOG_ITEM_TYPES: {word}={line_type}: {taken}")
     return {word: line_type for word, _, line_type in pairs}

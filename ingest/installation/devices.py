@@ -1,26 +1,23 @@
-"""Rules for the devices that people carry: their key periods, networks and vendors' secrets.
-
-Visits outside the hours in which a store is open in a key period do not count.
-"""
+"""Rules for people's devices: key periods, opening hours, networks and vendors' secrets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from ingest.installation.store_clocks import StoreClocks
+from ingest.installation.stores import StoreClocks
 from runtime.records.device_keys import DeviceKeys
 from runtime.registry.stores import StoreEntry
 from tally.config.settings import Settings
 from tally.errors import BadSettings
 from tally.events.identity import is_address
 from tally.people.visits import MINUTE_SECONDS, MinuteSpan
-from tally.time.day_clock import DayClock
-from tally.time.key_periods import DatedPeriod, KeyDays
+from tally.time.day_clock import DatedPeriod
 
 # How many periods of stores are cached: a year of thirty stores.
 _CACHE_SIZE = 10_000
@@ -44,10 +41,7 @@ class OpeningRules:
     def minutes(
         self, store_id: str, period: DatedPeriod, zone: ZoneInfo
     ) -> list[MinuteSpan] | None:
-        """The spans of a period in minutes since 1970 (UTC), first to last inclusive, ascending.
-
-        None if the hours of one of its days are not known.
-        """
+        """The spans of a period in minutes since 1970 (UTC), ends inclusive; None if unknown."""
         entry = self.entries.get(store_id)
         if entry is None:
             return None
@@ -67,14 +61,15 @@ def _minutes(entry: StoreEntry, period: DatedPeriod, zone: ZoneInfo) -> list[Min
     days = [period.first_day + timedelta(number - 1) for number in range(count)]
     if any(entry.valid_on(day).opening_hours is None for day in days[1:-1]):
         return None
-    start, end = _minute(period.start), _minute(period.end)
+    start, end = to_minutes(period.start), to_minutes(period.end)
     spans = (span for day in days for span in entry.open_spans(day, zone) or ())
-    minutes = (map(_minute, span) for span in spans)
+    minutes = (map(to_minutes, span) for span in spans)
     cut = ((max(start, first), min(end, beyond)) for first, beyond in minutes)
     return [(first, beyond - 1) for first, beyond in cut if first < beyond]
 
 
-def _minute(instant: datetime) -> int:
+def to_minutes(instant: datetime) -> int:
+    """The minute of an instant, counted from 1970 (UTC)."""
     return int(instant.timestamp()) // MINUTE_SECONDS
 
 
@@ -99,10 +94,7 @@ class AccessPointListing(NamedTuple):
 
 @dataclass(frozen=True)
 class DeviceRules:
-    """The keys and key periods of devices, and the stores of networks and access points.
-
-    `access_points` is by address, each list ascending by day.
-    """
+    """Keys and key periods of devices; stores of networks, and access points' days ascending."""
 
     keys: DeviceKeys = field(default_factory=lambda: DeviceKeys(Path(".tally/keys")))
     days: int = 1
@@ -126,18 +118,12 @@ class DeviceRules:
     def store_listing(
         self, access_point: str, instant: datetime, clocks: StoreClocks
     ) -> str | None:
-        """The store that lists an access point (its address) on the local day of the instant.
-
-        Before the first listed day it is the store that lists the access point first, so that the
-        data which a new access point sends early is not lost.
-        """
+        """The store that lists an access point (its address) on the local day of the instant."""
         listed = self.access_points.get(access_point, ())
-        started = [
-            listing
-            for listing in listed
-            if listing.first_day <= clocks.day(listing.store_id, instant)
-        ]
+        is_begun = [item.first_day <= clocks.day(item.store_id, instant) for item in listed]
+        started = [*compress(listed, is_begun)]
         if not started:
+            # So that the data which a new access point sends early is not lost.
             return listed[0].store_id if listed else None
         last = started[-1]
         # By the clock of the store that it moves to, the first day there may begin later.
@@ -146,20 +132,6 @@ class DeviceRules:
             return last.store_id
         return None
 
-    def period(self, instant: datetime, clock: DayClock) -> DatedPeriod:
-        """The key period of the instant, by the clock of a store; a device keeps its hash in it."""
-        return KeyDays(self.days).period(instant, clock)
-
-    def hash_address(
-        self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta
-    ) -> str:
-        """The hash of a device's address (6 bytes) in a key period, as 32 hex digits.
-
-        It stays the same until `kept` after the period, when the key is destroyed. Raises
-        KeysUnreachable.
-        """
-        return self.keys.hash_address(address, store_id, period, kept)
-
 
 def _access_points(stores: Mapping[str, StoreEntry]) -> dict[str, list[AccessPointListing]]:
     by_address: dict[str, list[AccessPointListing]] = {}
@@ -167,9 +139,8 @@ def _access_points(stores: Mapping[str, StoreEntry]) -> dict[str, list[AccessPoi
         for name, first_day, beyond in store.access_point_days():
             # Any other name is not unique: several access points may have been given it.
             if is_address(name):
-                by_address.setdefault(name, []).append(
-                    AccessPointListing(first_day, beyond, store_id)
-                )
+                listing = AccessPointListing(first_day, beyond, store_id)
+                by_address.setdefault(name, []).append(listing)
     return {name: sorted(days) for name, days in by_address.items()}
 
 
@@ -178,7 +149,5 @@ def _vendors(text: str) -> dict[str, VendorSecret]:
         return msgspec.json.decode(text or "{}", type=dict[str, VendorSecret])
     except msgspec.MsgspecError as error:
         # The error must not show the text, which is a secret.
-        raise BadSettings(
-            "TALLY_VENDOR_SECRETS: is not JSON like"
-            f' {{"meraki": {{"secret": "…", "validator": "…"}}}}: {error}'
-        ) from None
+        form = '{"meraki": {"secret": "…", "validator": "…"}}'
+        raise BadSettings(f"TALLY_VENDOR_SECRETS: is not JSON like {form}: {error}") from None

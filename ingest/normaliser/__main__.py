@@ -9,17 +9,13 @@ from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import raw_topics
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
 from runtime.process.job import run_until_stopped
-from runtime.processor.build import BackgroundLoop, ProcessorJob
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.service import run_processor
+from runtime.processor.delivery import Failpoints
+from runtime.processor.service import BackgroundLoop, ProcessorJob, run_processor
 from tally.config.settings import Settings
 
 
 def main(failpoints: Failpoints = Failpoints()) -> int:
-    """Exit code of the normaliser.
-
-    0 when it was stopped, 1 on an error that a restart may fix, 78 when it was refused.
-    """
+    """Exit code: 0 stopped, 1 an error that a restart may fix, 78 refused."""
 
     def work(stopped: Event) -> None:
         settings = Settings.load()

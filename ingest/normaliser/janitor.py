@@ -1,7 +1,4 @@
-"""Deletes raw messages that the normaliser has read and that are older than their retention.
-
-A message that is not read yet is never deleted, however old it is.
-"""
+"""Deletes raw messages past their retention, but none that the normaliser has not read."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,10 +37,7 @@ class Janitor:
         self._now = now
 
     def run(self, stopped: Event) -> None:
-        """Sweep at intervals until stopped.
-
-        A sweep that fails is logged and repeated; it never ends the process.
-        """
+        """Sweep at intervals until stopped; a sweep that fails is logged and repeated."""
         # About a tenth of the retention: a message may stay so much longer than its retention.
         interval = max(_MIN_SECONDS, min(_MAX_SECONDS, self._settings.raw_retention_seconds / 10))
         while not stopped.wait(interval):
@@ -53,24 +47,15 @@ class Janitor:
                 log.warning("raw messages past their retention not deleted yet", reason=str(error))
 
     def sweep(self) -> None:
-        """Delete the messages that are both read and past their retention.
-
-        Raises KafkaException or TimeoutError when the brokers do not do it.
-        """
+        """Delete what is read and past its retention. Raises KafkaException or TimeoutError."""
         # A new client each time: after a change of leaders an old client goes on with the epoch
         # that it knows, and is refused.
         admin: Any = kafka_admin(self._settings)
-        read = {
-            place: offset - _RETAINED
-            for place, offset in self._read_committed_offsets(admin).items()
-            if offset > _RETAINED
-        }
+        committed = self._read_committed_offsets(admin).items()
+        read = {place: offset - _RETAINED for place, offset in committed if offset > _RETAINED}
         old = self._first_retained_offsets(admin, read) if read else {}
-        bounds = [
-            TopicPartition(*place, min(offset, old[place]))
-            for place, offset in read.items()
-            if min(offset, old[place]) > 0
-        ]
+        ends = {place: min(offset, old[place]) for place, offset in read.items()}
+        bounds = [TopicPartition(*place, end) for place, end in ends.items() if end > 0]
         deleted = admin.delete_records(bounds, request_timeout=_TIMEOUT_SECONDS) if bounds else {}
         for outcome in deleted.values():
             outcome.result(_TIMEOUT_SECONDS)
@@ -87,18 +72,11 @@ class Janitor:
     def _first_retained_offsets(
         self, admin: Any, read: Mapping[tuple[str, int], int]
     ) -> dict[tuple[str, int], int]:
-        """The first offset that arrived within the retention, by partition.
-
-        If there is none, it is the end of what is read: all of that is old.
-        """
+        """The first offset within the retention, or else the end of what is read, by partition."""
         oldest_ms = int((self._now() - self._settings.raw_retention_seconds) * 1000)
         specs = {TopicPartition(*place): OffsetSpec.for_timestamp(oldest_ms) for place in read}
-        answers = {
-            at: result.result(_TIMEOUT_SECONDS) for at, result in admin.list_offsets(specs).items()
-        }
-        return {
-            (at.topic, at.partition): result.offset
-            if result.offset >= 0
-            else read[at.topic, at.partition]
-            for at, result in answers.items()
-        }
+        found: dict[tuple[str, int], int] = {}
+        for at, answer in admin.list_offsets(specs).items():
+            place, offset = (at.topic, at.partition), answer.result(_TIMEOUT_SECONDS).offset
+            found[place] = offset if offset >= 0 else read[place]
+        return found

@@ -1,7 +1,4 @@
-"""Turns a raw record into canonical records or a dead letter.
-
-The normaliser gives this step to the processor loop.
-"""
+"""Turns a raw record into canonical records or a dead letter, as a step of the processor."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +7,7 @@ import msgspec
 
 from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import Conversion, EventSplitter, conversions, event_splitters
-from runtime.processor.commit.record import Input, Output
-from runtime.processor.step import Step
+from runtime.processor.step import Input, Output, Step
 from runtime.records.dead_letter import TOPIC, Cause, UncountedRecord, encode_letter
 from tally.errors import BadInstant, RejectedEvent
 from tally.events.identity import partition_number
@@ -21,21 +17,14 @@ MAX_FINGERPRINTS = 100_000
 
 
 class RecentFingerprints:
-    """The fingerprints of the latest records, at most `most`.
-
-    Each belongs to a record in the current or an earlier transaction of this process; call forget()
-    when a transaction is aborted.
-    """
+    """The latest `most` fingerprints; to be forgotten when a transaction is aborted."""
 
     def __init__(self, most: int = MAX_FINGERPRINTS) -> None:
         self._most = most
         self._latest: dict[str, None] = {}
 
     def check_and_add(self, fingerprint: str) -> bool:
-        """Whether the fingerprint is among the latest; it becomes the latest one.
-
-        A fingerprint also covers the identity.
-        """
+        """Whether the fingerprint (of identity and content) is known; it becomes the latest."""
         known = fingerprint in self._latest
         if known:
             # A message that is sent repeatedly stays known, however many others come between.
@@ -63,11 +52,7 @@ _STAMP = msgspec.json.Decoder(_Stamp)
 
 @dataclass(frozen=True)
 class Normaliser(Step):
-    """Normalises records by the rules.
-
-    `partitions` is the partition count of the canonical topics, `topics` has each raw topic's
-    source.
-    """
+    """Normalises into topics of so many `partitions`; `topics` has each raw topic's source."""
 
     rules: Rules
     partitions: int
@@ -77,10 +62,7 @@ class Normaliser(Step):
     splitters: Mapping[str, EventSplitter] = field(default_factory=event_splitters)
 
     def process(self, record: Input) -> Sequence[Output]:
-        """The canonical records, keyed by store and in the store's partition, or the dead letter.
-
-        One record, or one for each window that the event touches.
-        """
+        """A record for each window of the event, in its store's partition, or the dead letter."""
         arrival = Arrival(from_millis(record.timestamp_ms), record.partition, record.offset)
         family = self.topics[record.topic]
         try:
@@ -100,17 +82,11 @@ class Normaliser(Step):
         ]
 
     def restore(self, _state: Iterable[Input]) -> None:
-        """Forget all fingerprints: the processor restarts from the committed offsets.
-
-        They only save work for readers, so they are not stored.
-        """
+        """Forget all fingerprints: they only save work for readers, and are not stored."""
         self.recent_fingerprints.forget()
 
     def event_time(self, record: Input) -> float | None:
-        """happened_at in seconds since 1970.
-
-        None if it cannot be read or lies in the future: such a record becomes a dead letter.
-        """
+        """happened_at in seconds since 1970; None if it is unreadable, or lies in the future."""
         try:
             stamp = _STAMP.decode(record.value or b"")
             instant = parse_instant(stamp.happened_at, "/happened_at")
@@ -144,8 +120,7 @@ def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Outpu
 def _first_seen(before: bytes | None, record: Input) -> str:
     try:
         # Any program may set this header, so only a valid instant is taken from it.
-        return format_utc(
-            parse_instant((before or b"")[:40].decode("ascii", "replace"), "first_seen")
-        )
+        text = (before or b"")[:40].decode("ascii", "replace")
+        return format_utc(parse_instant(text, "first_seen"))
     except BadInstant:
         return format_utc(from_millis(record.timestamp_ms))

@@ -1,25 +1,17 @@
-"""The client of the gateway: sends a body until it is taken or refused, or the time is up."""
+"""The client of the gateway: sends bodies until they are taken or refused, or the time is up."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import msgspec
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    sleep_using_event,
-    stop_before_delay,
-    stop_when_event_set,
-    wait_exponential,
-)
+import tenacity
 
-from runtime.http.retry_after import parse_retry_after
+from runtime.outbound.caller import parse_retry_after
 from tally.errors import BodyRefused, GatewayUnavailable
 
 NDJSON = "application/x-ndjson"
@@ -28,7 +20,7 @@ NDJSON = "application/x-ndjson"
 _MAX_LINES, _MAX_BYTES = 64, 2_000_000
 _RETRY_SECONDS, _ANSWER_SECONDS = 60.0, 60.0
 _BUSY = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS)
-_PAUSE = wait_exponential(multiplier=0.5, max=5)
+_PAUSE = tenacity.wait_exponential(multiplier=0.5, max=5)
 _MAX_TEXT = 2_000
 
 
@@ -69,15 +61,16 @@ class GatewayClient:
         away or busy for too long, and BodyRefused if it has read no line and never will.
         """
 
-        def announce(state: RetryCallState) -> None:
+        def announce(state: tenacity.RetryCallState) -> None:
             say(f"{_unavailable(state)}; it is asked again for {self.retry_seconds:g} s")
 
+        late = tenacity.stop_before_delay(self.retry_seconds)
         # Sending again is safe: an event counts once, in any number of bodies.
-        asking = Retrying(
-            retry=retry_if_exception_type(GatewayUnavailable),
-            stop=stop_before_delay(self.retry_seconds) | stop_when_event_set(self.stopped),
+        asking = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(GatewayUnavailable),
+            stop=tenacity.stop_any(late, tenacity.stop_when_event_set(self.stopped)),
             wait=lambda state: max(_PAUSE(state), _unavailable(state).wait_seconds),
-            sleep=sleep_using_event(self.stopped),
+            sleep=tenacity.sleep_using_event(self.stopped),
             before_sleep=announce,
             reraise=True,
         )
@@ -96,17 +89,15 @@ class GatewayClient:
             raise BodyRefused({"detail": str(error)}) from error
         except httpx.TransportError as error:
             # The error of a time-out has no text.
-            raise GatewayUnavailable(
-                f"the gateway does not answer ({str(error) or type(error).__name__}): see `tally"
-                " status`, and `tally up gateway` if it does not run",
-                is_away=True,
-            ) from error
+            why = str(error) or type(error).__name__
+            fix = "see `tally status`, and `tally up gateway` if it does not run"
+            detail = f"the gateway does not answer ({why}): {fix}"
+            raise GatewayUnavailable(detail, is_away=True) from error
         if answer.is_server_error or answer.status_code in _BUSY:
             wait_seconds = parse_retry_after(answer.headers.get("retry-after", ""), time.time())
-            raise GatewayUnavailable(
-                f"the gateway answers {answer.status_code}: {_problem(answer).get('detail', '')}",
-                wait_seconds or 0.0,
-            )
+            problem = _problem(answer).get("detail", "")
+            detail = f"the gateway answers {answer.status_code}: {problem}"
+            raise GatewayUnavailable(detail, wait_seconds or 0.0)
         return _read_lines(answer)
 
 
@@ -116,9 +107,8 @@ def connect_gateway(
 ) -> Iterator[GatewayClient]:
     """A client of the gateway at host:port; it ignores the environment's proxies."""
     # A proxy must not read what a shop sold.
-    with httpx.Client(
-        base_url=f"http://{address}", timeout=_ANSWER_SECONDS, trust_env=False
-    ) as http:
+    base_url = f"http://{address}"
+    with httpx.Client(base_url=base_url, timeout=_ANSWER_SECONDS, trust_env=False) as http:
         yield GatewayClient(http, retry_seconds, stopped or Event())
 
 
@@ -133,6 +123,36 @@ def batch_lines(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         size += len(line)
     if batch:
         yield batch
+
+
+class Channel(Protocol):
+    """Takes messages in order; after flush() each is stored or was refused for good."""
+
+    def send(self, key: str, value: bytes) -> None:
+        """Hand over one message; it may still be in flight afterwards."""
+
+    def flush(self) -> None:
+        """Wait until every message is acknowledged. Raises TallyError if one cannot be."""
+
+
+class GatewayChannel:
+    """Sends to the gateway, many lines in a request; refused lines are not sent again."""
+
+    def __init__(self, gateway: GatewayClient, path: str) -> None:
+        self._gateway, self._path = gateway, path
+        self._lines: list[bytes] = []
+
+    def send(self, _key: str, value: bytes) -> None:
+        """Add one line to the next request."""
+        self._lines.append(value)
+        if len(self._lines) >= _MAX_LINES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the waiting lines; raises as GatewayClient.post() does."""
+        for lines in batch_lines(self._lines):
+            self._gateway.post(self._path, b"\n".join(lines))
+        self._lines = []
 
 
 def _read_lines(answer: httpx.Response) -> LinesAnswer:
@@ -158,7 +178,7 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
     return problem
 
 
-def _unavailable(state: RetryCallState) -> GatewayUnavailable:
+def _unavailable(state: tenacity.RetryCallState) -> GatewayUnavailable:
     error = state.outcome.exception() if state.outcome else None
     assert isinstance(error, GatewayUnavailable)
     return error

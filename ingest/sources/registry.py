@@ -13,13 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias, cast
 
-from ingest.contract.vendor import (
-    FileSplitter,
-    Greeting,
-    Messages,
-    VendorFormat,
-    refuse_placeholder,
-)
+from ingest.contract.vendor import Messages, VendorFormat, refuse_placeholder
 from ingest.installation.arrival import Arrival, Rules
 from schemas import loader
 from schemas.source import BadSource, Source
@@ -33,10 +27,7 @@ _PACKAGE_FOLDER = Path(__file__).parent
 
 @cache
 def conversions() -> dict[str, Conversion]:
-    """The conversion from message to canonical event, by source, which is also the view family.
-
-    Raises BadSource.
-    """
+    """The conversion from message to canonical event, by source. Raises BadSource."""
     return {name: load_conversion(source) for name, source in loader.sources().items()}
 
 
@@ -46,10 +37,7 @@ def raw_topics() -> dict[str, str]:
 
 
 def load_conversion(source: Source) -> Conversion:
-    """The function `normalise` of the source's contract.py. Raises BadSource.
-
-    A message that stands for an unread part of a body is refused before, with the part's reason.
-    """
+    """The `normalise` of a source's contract.py, which gets no placeholder. Raises BadSource."""
     normalise = cast(Conversion, _find_function(source, source.folder / "contract.py", "normalise"))
 
     def convert(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalEvent:
@@ -60,34 +48,20 @@ def load_conversion(source: Source) -> Conversion:
 
 
 def event_splitters() -> dict[str, EventSplitter]:
-    """By source, the function that cuts an event into records which lie in one window each.
-
-    Only sources whose contract.py has a function `shares` are present. Raises BadSource.
-    """
-    modules = {
-        name: _load(source, source.folder / "contract.py")
-        for name, source in loader.sources().items()
-    }
-    return {
-        name: cast(EventSplitter, module.shares)
-        for name, module in modules.items()
-        if hasattr(module, "shares")
-    }
+    """Functions that cut an event into records of one window, by source. Raises BadSource."""
+    sources = loader.sources().values()
+    modules = {source.name: _load(source, source.folder / "contract.py") for source in sources}
+    return {name: module.shares for name, module in modules.items() if hasattr(module, "shares")}
 
 
 def load_vendor_formats(source: Source) -> dict[str, VendorFormat]:
-    """The vendors' formats of a source, by the name of their file in `vendors/`.
-
-    Each has its `messages`, `greeting` and `parts`. Raises BadSource.
-    """
-    return {name: _load_format(source, file) for name, file in source.formats.items()}
-
-
-def _load_format(source: Source, file: Path) -> VendorFormat:
-    messages = cast(Messages, _find_function(source, file, "messages"))
-    loaded = _load(source, file)
-    greeting, parts = (getattr(loaded, name, None) for name in ("greeting", "parts"))
-    return VendorFormat(messages, cast(Greeting | None, greeting), cast(FileSplitter | None, parts))
+    """The vendors' formats of a source, by the name of their file. Raises BadSource."""
+    formats = {}
+    for name, file in source.formats.items():
+        messages, loaded = _find_function(source, file, "messages"), _load(source, file)
+        optional = (getattr(loaded, each, None) for each in ("greeting", "parts"))
+        formats[name] = VendorFormat(cast(Messages, messages), *optional)
+    return formats
 
 
 def _find_function(source: Source, file: Path, name: str) -> Callable[..., object]:

@@ -14,15 +14,11 @@ import typer
 from ingest.senders.drop.folder import DONE, DropFolder
 from ingest.senders.drop.rounds import FolderUploader, files_in_words
 from ingest.senders.gateway_client import connect_gateway
+from runtime.process.files import lock_folder
 from runtime.process.job import run_command, run_until_stopped
-from runtime.process.lock import lock_folder
 from runtime.process.output import print_json
 from tally.config.settings import Settings
 from tally.errors import AlreadyRunning
-
-_SETTLED_SECONDS = 30.0
-# For how long a body is sent again; with --watch the file is tried again later anyway.
-_ONCE_RETRY_SECONDS, _WATCH_RETRY_SECONDS = 60.0, 5.0
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -37,9 +33,8 @@ def drop(
         bool, typer.Option("--watch", help="go on looking for new files until stopped")
     ] = False,
     settled_seconds: Annotated[
-        float,
-        typer.Option(min=0, help="a file is complete when it has not changed for so long"),
-    ] = _SETTLED_SECONDS,
+        float, typer.Option(min=0, help="a file is complete when it has not changed for so long")
+    ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Send the files of a folder to the gateway, and file them in `done` or `refused`.
@@ -53,12 +48,13 @@ def drop(
     """
     settings = Settings.load()
     drop_folder = DropFolder(folder.resolve(), settled_seconds)
-    retry_seconds = _WATCH_RETRY_SECONDS if watch else _ONCE_RETRY_SECONDS
+    # With --watch the file is tried again later anyway.
+    retry_seconds = 5.0 if watch else 60.0
     summary: dict[str, Any] = {}
 
     def work(stopped: Event) -> None:
         with (
-            _exclusive_folder(drop_folder),
+            _lock(drop_folder),
             connect_gateway(settings.gateway, retry_seconds, stopped) as gateway,
         ):
             uploader = FolderUploader(drop_folder, gateway, settings.drop_retention_seconds)
@@ -66,7 +62,7 @@ def drop(
                 uploader.watch() if watch else uploader.run_once()
             finally:
                 summary.update(uploader.summary())
-                _print(summary, drop_folder.root, as_json)
+                print_json(summary) if as_json else _print(summary, drop_folder.root)
 
     code = run_until_stopped("tally drop", work)
     is_left = any(summary.get(name) for name in ("refused", "rejected", "waiting"))
@@ -74,11 +70,8 @@ def drop(
 
 
 @contextmanager
-def _exclusive_folder(folder: DropFolder) -> Iterator[None]:
-    """Hold the folder's lock: two processes at once would send everything twice.
-
-    Raises AlreadyRunning, DropUnusable.
-    """
+def _lock(folder: DropFolder) -> Iterator[None]:
+    """Hold the folder: two processes would send all twice. Raises AlreadyRunning, DropUnusable."""
     folder.prepare()
     try:
         # The lock is in a folder that only its owner can write to: a user who may drop files could
@@ -89,10 +82,7 @@ def _exclusive_folder(folder: DropFolder) -> Iterator[None]:
         raise AlreadyRunning(f"{folder.root}: another `tally drop` has it: {error}") from error
 
 
-def _print(summary: Mapping[str, int], root: Path, as_json: bool) -> None:
-    if as_json:
-        print_json(summary)
-        return
+def _print(summary: Mapping[str, int], root: Path) -> None:
     print(
         f"{files_in_words(summary['taken'])} taken ({summary['accepted']:,} events,"
         f" {summary['rejected']:,} rejected, {summary['skipped']:,} skipped),"

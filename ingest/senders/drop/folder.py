@@ -2,21 +2,25 @@
 
 FOLDER/traffic/axis_csv/sensor=ACCC1/monday.csv is filed as
 FOLDER/done/2026-11-26T09-10Z/traffic/axis_csv/sensor=ACCC1/monday.csv, or below `refused`.
+
+A user who may drop files may also replace a folder with a link between any two steps. A path is
+looked up again at each step, and would then lead elsewhere; so folders and files are reached by
+descriptors, which stay with the folder that was opened.
 """
 
 import json
 import os
 import shutil
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
-from ingest.senders.drop.files import DroppedFile, file_state, open_file, open_folder
 from runtime.process.files import write_atomically_in
 from tally.errors import DropUnusable, FileChanged
 
@@ -26,15 +30,60 @@ PARTIAL_SUFFIXES = (".part", ".filepart", ".tmp", ".crdownload")
 _STAMP = "%Y-%m-%dT%H-%MZ"
 # A file system takes names of 255 bytes, and the answer filed beside the file has a longer name.
 _MAX_NAME_BYTES, _MAX_SUFFIX_BYTES = 200, 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+# Follows no link, and waits for no pipe.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+# What identifies a file's content in its status; a move changes the last of these, and only that.
+_identify = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+
+
+@dataclass(frozen=True)
+class DroppedFile:
+    """A file as it was at the last look at the folder."""
+
+    root: Path
+    relative: Path
+    status: os.stat_result
+
+    @contextmanager
+    def open_content(self) -> Iterator[BinaryIO]:
+        """Open the file's content. Raises FileChanged when it is another file now, and OSError."""
+        with open_folder(self.root, self.relative.parent) as folder:
+            opened = _open_file(folder, self.relative.name)
+        with opened as file:
+            self._compare(os.fstat(file.fileno()))
+            yield file
+
+    def check(self) -> None:
+        """Compare the file with its state at the last look. Raises FileChanged, OSError."""
+        with open_folder(self.root, self.relative.parent) as folder:
+            self._compare(os.lstat(self.relative.name, dir_fd=folder))
+
+    def move(self, filed: int, name: str) -> None:
+        """Move the file into a folder, given by its descriptor. Raises FileChanged, OSError."""
+        old_name = self.relative.name
+        with open_folder(self.root, self.relative.parent) as folder:
+            self._compare(os.lstat(old_name, dir_fd=folder))
+            os.rename(old_name, name, src_dir_fd=folder, dst_dir_fd=filed)
+            # Another file may have taken this one's name between the check and the move.
+            moved = os.lstat(name, dir_fd=filed)
+            if _identify(moved)[:-1] != _identify(self.status)[:-1]:
+                # It gets its name back, unless that is taken by now.
+                os.link(name, old_name, src_dir_fd=filed, dst_dir_fd=folder, follow_symlinks=False)
+                os.unlink(name, dir_fd=filed)
+                raise self._change_error()
+
+    def _compare(self, status: os.stat_result) -> None:
+        if _identify(status) != _identify(self.status) or status.st_nlink != 1:
+            raise self._change_error()
+
+    def _change_error(self) -> FileChanged:
+        return FileChanged(f"{self.relative}: it is still being written; sent once complete")
 
 
 @dataclass
 class FolderScan:
-    """The files in the folder: `settled` ones are complete, the oldest first.
-
-    `unsettled` files may still be written to; `ignored` has files that are not sent, with the
-    reason.
-    """
+    """`settled` files are complete, oldest first; `ignored` ones are not sent, with the reason."""
 
     settled: list[DroppedFile] = field(default_factory=list)
     unsettled: list[Path] = field(default_factory=list)
@@ -73,24 +122,18 @@ class DropFolder:
 
         for where, folders, files in os.walk(self.root, onerror=add_failure):
             folders[:] = [name for name in folders if self._is_looked_at(Path(where, name))]
-            for name in [*folders, *files]:
+            for path in (Path(where, name) for name in [*folders, *files]):
                 try:
-                    self._add_path(Path(where, name), now, found)
+                    if self._is_looked_at(path):
+                        self._add_path(path, now, found)
                 except OSError as error:
                     add_failure(error)
-        found.settled.sort(key=lambda file: (file.state.modified_ns, file.relative))
+        found.settled.sort(key=lambda file: (file.status.st_mtime_ns, file.relative))
         return found
 
-    def archive(
-        self, dropped: DroppedFile, where: str, answer: Mapping[str, Any] | None, now: float
-    ) -> Path:
-        """Move a file below `done` or `refused`, its answer beside it; returns the answer's path.
-
-        The path is relative to the root. Raises FileChanged when it is no longer the file that was
-        sent, and OSError.
-        """
-        stamp = datetime.fromtimestamp(now, UTC).strftime(_STAMP)
-        below = Path(where, stamp, dropped.relative)
+    def archive(self, dropped: DroppedFile, where: str, answer: object) -> Path:
+        """Move a file and its answer; returns the latter's path. Raises FileChanged, OSError."""
+        below = Path(where, datetime.now(UTC).strftime(_STAMP), dropped.relative)
         with open_folder(self.root, below.parent, is_made=True) as folder:
             name, beside = _free_names(folder, below)
             if answer is not None:
@@ -103,15 +146,12 @@ class DropFolder:
                     os.unlink(beside, dir_fd=folder)
                 raise
             # The mode of another user's file cannot be changed; the folder is private anyway.
-            with suppress(PermissionError), open_file(folder, name) as filed:
+            with suppress(PermissionError), _open_file(folder, name) as filed:
                 os.fchmod(filed.fileno(), 0o600)
         return below.with_name(beside)
 
     def delete_expired(self, kept_seconds: float, now: float) -> tuple[int, list[str]]:
-        """Delete files that were filed at least `kept_seconds` seconds before `now`.
-
-        Returns how many were deleted, and a line about each folder that could not be.
-        """
+        """Delete what was filed `kept_seconds` before `now`; how many, and lines about failures."""
         # The age is read from the folder's name: a backup that touches a file must not extend it.
         gone, problems = 0, list[str]()
         for where in (DONE, REFUSED):
@@ -136,8 +176,6 @@ class DropFolder:
         return path not in archives and not path.name.startswith(".")
 
     def _add_path(self, path: Path, now: float, found: FolderScan) -> None:
-        if not self._is_looked_at(path):
-            return
         status, relative = os.lstat(path), path.relative_to(self.root)
         if stat.S_ISDIR(status.st_mode):
             return
@@ -148,7 +186,35 @@ class DropFolder:
         elif abs(now - status.st_ctime) < self.settled_seconds:
             found.unsettled.append(relative)
         else:
-            found.settled.append(DroppedFile(self.root, relative, file_state(status)))
+            found.settled.append(DroppedFile(self.root, relative, status))
+
+
+@contextmanager
+def open_folder(root: Path, below: Path, *, is_made: bool = False) -> Iterator[int]:
+    """Open a folder below the root, through no link, and yield its descriptor.
+
+    With `is_made` missing folders are created, private to the owner; the first folder must belong
+    to this user. Raises OSError, also for a link, and DropUnusable for another user's folder.
+    """
+    # Only the root may be a link: the user who runs the command names it.
+    at = os.open(root, _FOLDER)
+    try:
+        for depth, name in enumerate(below.parts):
+            if is_made:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=at)
+            inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = inner
+            if is_made and not depth and os.fstat(at).st_uid != os.geteuid():
+                raise DropUnusable(f"{root / name}: is another user's; remove it")
+        yield at
+    finally:
+        os.close(at)
+
+
+def _open_file(folder: int, name: str) -> BinaryIO:
+    return open(os.open(name, _FILE, dir_fd=folder), "rb")
 
 
 def _free_names(folder: int, target: Path) -> tuple[str, str]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ingest.senders.drop.files import DroppedFile
-from ingest.senders.drop.folder import DONE, REFUSED, DropFolder, FolderScan
-from ingest.senders.drop.uploads import FileOutcome, send_file
+from ingest.senders.drop.folder import DONE, REFUSED, DropFolder, DroppedFile, FolderScan
+from ingest.senders.drop.uploads import send_file
 from ingest.senders.gateway_client import GatewayClient
 from runtime.process.output import Advance, print_note, show_progress
 from tally.errors import FileChanged, GatewayUnavailable, TallyError
@@ -94,7 +93,7 @@ class FolderUploader:
             return 0
         title = f"bytes of {files_in_words(len(files))} done"
         filed = in_a_row = 0
-        with show_progress(title, sum(due_file.size for due_file in files)) as advance:
+        with show_progress(title, sum(due.status.st_size for due in files)) as advance:
             for file in files:
                 if self.gateway.stopped.is_set():
                     break
@@ -116,29 +115,24 @@ class FolderUploader:
         return filed
 
     def _upload(self, file: DroppedFile, advance: Advance) -> bool:
-        """Send and file one file; returns whether it was filed.
-
-        Raises GatewayUnavailable if it stays.
-        """
+        """Send and file one file; returns whether it was filed. Raises GatewayUnavailable."""
         try:
-            self._archive(file, send_file(file, self.gateway, self.print_once, advance))
+            outcome = send_file(file, self.gateway, self.print_once, advance)
+            where = REFUSED if outcome.is_refused else DONE
+            beside = self.folder.archive(file, where, outcome.report)
         except FileChanged as error:
             self.print_once(str(error))
             return False
         except OSError as error:
             self._postpone(file, f"{error.strerror or error}; it is tried again")
             return False
-        return True
-
-    def _archive(self, file: DroppedFile, outcome: FileOutcome) -> None:
-        where = REFUSED if outcome.is_refused else DONE
-        beside = self.folder.archive(file, where, outcome.report, time.time())
-        self.counts["taken" if where == DONE else "refused"] += 1
+        self.counts["refused" if outcome.is_refused else "taken"] += 1
         self.counts["accepted"] += outcome.accepted
         self.counts["rejected"] += outcome.rejected_count
         self.counts["skipped"] += outcome.skipped.total()
         if outcome.report is not None:
             print_note(_printable(f"{file.relative}: {outcome.description}; see {beside}"))
+        return True
 
     def _postpone(self, file: DroppedFile, why: str) -> None:
         self._resume_file_at[file.relative] = time.monotonic() + _PAUSE_SECONDS

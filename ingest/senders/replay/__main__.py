@@ -1,7 +1,4 @@
-"""`python -m ingest.senders.replay`, the process behind `tally replay`.
-
-It sends real receipts with seeded disturbances to Kafka or the gateway.
-"""
+"""`python -m ingest.senders.replay`, the process behind `tally replay`: sends real receipts."""
 
 import re
 import sys
@@ -14,15 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from ingest.senders.channels import Channel, GatewayChannel, KafkaChannel
-from ingest.senders.gateway_client import connect_gateway
+from ingest.senders.gateway_client import Channel, GatewayChannel, connect_gateway
 from ingest.senders.replay.complete_journey import ReplayScope, extent
 from ingest.senders.replay.perturbation import Perturbation
-from ingest.senders.replay.run import ProgressRecord, Replay
+from ingest.senders.replay.run import KafkaChannel, ProgressRecord, Replay
 from runtime.connect import cassandra_session
 from runtime.process.job import run_command
 from runtime.process.output import print_json
-from runtime.records.backfill import declare_backfill
+from runtime.records.gaps import declare_backfill
 from schemas import loader
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
@@ -112,30 +108,19 @@ def replay(  # noqa: PLR0913  # the options of the command line
 ) -> None:
     """Send real receipts with seeded duplicates, disorder, lateness, conflicts and bad messages."""
     settings = Settings.load()
-    scope = ReplayScope(
-        _date(first, date.min),
-        _date(end, date.max),
-        tuple(store for store in stores.split(",") if store),
-    )
-    found_extent = extent(scope)
-    plan = Perturbation(
-        seed,
-        duplicates,
-        _seconds(disorder),
-        late,
-        _seconds(late_by),
-        conflicts,
-        bad,
-        found_extent.receipts,
-    )
+    chosen = tuple(store for store in stores.split(",") if store)
+    scope = ReplayScope(_date(first, date.min), _date(end, date.max), chosen)
+    found = extent(scope)
+    jitter, delay = _seconds(disorder), _seconds(late_by)
+    plan = Perturbation(seed, duplicates, jitter, late, delay, conflicts, bad, found.receipts)
     # Each set of options has its own record: in a run with other options a number means another
     # message.
     record = ProgressRecord.for_options(settings.home, repr((source, scope, plan, via)))
     begun, sent_before = time.monotonic(), record.load() if resume else 0
     with _channel(settings, via) as channel:
-        result = Replay(scope, found_extent, plan, speed).run(channel, record, sent_before)
-    if backfill and found_extent.first and found_extent.last:
-        _declare(settings, (found_extent.first.date(), found_extent.last.date()), source)
+        result = Replay(scope, found, plan, speed).run(channel, record, sent_before)
+    if backfill and found.first and found.last:
+        _declare(settings, (found.first.date(), found.last.date()), source)
     _print(result, as_json, time.monotonic() - begun)
 
 
@@ -155,18 +140,16 @@ def _declare(settings: Settings, days: tuple[date, date], source: ReplaySource) 
             declare_backfill(session, FAMILY, days, f"tally replay --source {source}")
     except StackError as error:
         verb = f"tally backfill declare {FAMILY} --days {days[0]}..{days[1]} --source {source}"
-        raise TallyError(
-            f"everything was sent, but the days are not declared: {error}; then `{verb}`"
-        ) from error
+        what = f"everything was sent, but the days are not declared: {error}"
+        raise TallyError(f"{what}; then `{verb}`") from error
 
 
 def _print(result: dict[str, Any], as_json: bool, seconds: float) -> None:
     if as_json:
         print_json(result)
         return
-    counts = ", ".join(
-        f"{value:,} {name}" for name, value in result.items() if isinstance(value, int)
-    )
+    numbers = (item for item in result.items() if isinstance(item[1], int))
+    counts = ", ".join(f"{value:,} {name}" for name, value in numbers)
     print(f"replayed {counts} of {result['from']} to {result['to']} in {seconds:.0f} s")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from importlib.resources import as_file, files
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -55,8 +55,7 @@ class ReplayScope:
     stores: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """How many receipts there are, and the first and last happened_at (None without any)."""
 
     receipts: int
@@ -65,33 +64,23 @@ class Extent:
 
 
 def extent(scope: ReplayScope) -> Extent:
-    """Extent of the receipts in scope.
-
-    In all 155,848 from 2017-01-01T11:53:26 to 2018-01-01T04:01:20, UTC.
-    """
+    """Of the receipts in scope; in all 155,848 from 2017-01-01T11:53:26 to 2018-01-01T04:01:20."""
     with as_file(_data("transactions")) as path, duckdb.connect() as database:
         found = database.execute(_EXTENT, _parameters(str(path), scope)).fetchone()
     count, *bounds = found or (0, None, None)
-    first, last = (
-        None if bound is None else datetime.fromtimestamp(bound, UTC) for bound in bounds
-    )
-    return Extent(count, first, last)
+    instants = [None if each is None else datetime.fromtimestamp(each, UTC) for each in bounds]
+    return Extent(count, instants[0], instants[1])
 
 
 def receipts(scope: ReplayScope) -> Iterator[Receipt]:
-    """Receipts in scope, ascending by (happened_at, basket).
-
-    operation_id = store, transaction_id = basket, total = sales_value.
-    """
+    """Receipts in scope, ascending by (happened_at, basket); transaction_id is the basket."""
     with (
         as_file(_data("transactions")) as path,
         as_file(_data("products")) as products,
         duckdb.connect() as database,
     ):
-        cursor = database.execute(
-            _RECEIPTS,
-            [*_parameters(str(path), scope), str(products)],
-        )
+        parameters = [*_parameters(str(path), scope), str(products)]
+        cursor = database.execute(_RECEIPTS, parameters)
         while rows := cursor.fetchmany(_CHUNK):
             for store_id, happened_at, message in rows:
                 yield Receipt(store_id, happened_at, message.encode())

@@ -43,10 +43,7 @@ _KINDS = tuple(CORRUPTIONS.values())
 
 
 class Receipt(NamedTuple):
-    """One real receipt.
-
-    happened_at in seconds since 1970 (UTC), and the POS message, which ends in `]}`.
-    """
+    """One receipt; happened_at in seconds since 1970, and its message, which ends in `]}`."""
 
     store_id: str
     happened_at: float
@@ -54,10 +51,7 @@ class Receipt(NamedTuple):
 
 
 class PlannedMessage(NamedTuple):
-    """One message to send at send_at (seconds since 1970 of event time).
-
-    `late` is a first copy that is sent late.
-    """
+    """A message to send at send_at, in seconds since 1970; `late` is a first copy sent late."""
 
     kind: MessageKind
     send_at: float
@@ -67,10 +61,7 @@ class PlannedMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class Perturbation:
-    """How the receipts are disturbed.
-
-    Shares are those of receipts; times are in seconds of event time; `receipts` is their number.
-    """
+    """How so many `receipts` are disturbed; shares are of receipts, times in seconds of events."""
 
     seed: int = 1
     duplicates: float = 0.0
@@ -114,10 +105,7 @@ def _draw_positions(chance: Random, count: int, receipts: int) -> dict[int, int]
 def _draw_messages(
     chance: Random, plan: Perturbation, receipt: Receipt, conflict: int | None, bad: int | None
 ) -> Iterator[PlannedMessage]:
-    """The first message of a receipt, then its duplicate, its conflict and its bad copy if any.
-
-    `conflict` and `bad` number the receipts that have one.
-    """
+    """A receipt's first message, duplicate, conflict and bad copy; the latter two by number."""
     draw, store_id = chance.random, receipt.store_id
     is_late = draw() < plan.late and conflict is None
     # 1 - draw() is above 0, so that a late receipt is always late.

@@ -9,15 +9,19 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ingest.senders.channels import Channel
+from ingest.senders.gateway_client import Channel
 from ingest.senders.replay.complete_journey import Extent, ReplayScope, receipts
 from ingest.senders.replay.perturbation import Perturbation, plan_messages
+from runtime.connect import kafka_producer
+from runtime.kafka.producer import BlockingProducer
 from runtime.process.files import write_atomically
 from runtime.process.output import show_progress
+from tally.config.settings import Settings
 from tally.time.instants import format_utc
 
 _FLUSH_EVERY_MESSAGES = 5_000
 _FLUSH_EVERY_SECONDS = 5.0
+_KAFKA_FLUSH_SECONDS = 120.0
 # How early a message may be sent: this saves a system call for each message.
 _EARLY_SECONDS = 0.005
 
@@ -46,6 +50,25 @@ class ProgressRecord:
         write_atomically(self.file, json.dumps({"acknowledged": acknowledged}))
 
 
+class KafkaChannel:
+    """Sends to the raw topic, keyed by store so that a store's messages keep their order."""
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        self._topic = topic
+        buffer = {"queue.buffering.max.messages": 100_000, "linger.ms": 20, "batch.size": 500_000}
+        self._sender = BlockingProducer(kafka_producer(settings, buffer), _KAFKA_FLUSH_SECONDS)
+        self._address = settings.kafka
+
+    def send(self, key: str, value: bytes) -> None:
+        """Hand one message to the producer; waits while its buffer is full."""
+        self._sender.send(self._topic, value, key)
+
+    def flush(self) -> None:
+        """Block until the brokers have acknowledged everything; else raise SendFailed."""
+        fix = "start it with `tally up kafka`, then replay --resume"
+        self._sender.flush(f"replay to Kafka at {self._address}", fix)
+
+
 @dataclass(frozen=True)
 class Replay:
     """One replay: its receipts, disturbances, and speed in multiples of real time (0: no limit)."""
@@ -56,10 +79,7 @@ class Replay:
     speed: float
 
     def run(self, channel: Channel, record: ProgressRecord, sent_before: int) -> dict[str, Any]:
-        """Send everything after the first `sent_before` messages.
-
-        Returns the counts of the whole replay.
-        """
+        """Send all but the first `sent_before` messages; returns the counts of the whole replay."""
         counts: Counter[str] = Counter()
         wait, flushed_at, shown = _pace(self.speed), time.monotonic(), 0
 

@@ -6,14 +6,13 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 
-from ingest.senders.channels import Channel, GatewayChannel
-from ingest.senders.gateway_client import GatewayClient, connect_gateway
-from ingest.senders.twin.plan import TwinStore
+from ingest.senders.gateway_client import GatewayChannel, connect_gateway
+from ingest.senders.twin.people import TwinStore
 from ingest.senders.twin.stream import Transport, TwinDays, pause_or_exit, send
 from runtime.process.job import run_command
 from runtime.process.output import print_json, print_note
@@ -21,7 +20,7 @@ from runtime.registry.store_fields import parse_zone
 from runtime.registry.stores import StoreEntry, load_stores
 from schemas import loader
 from tally.config.settings import Settings
-from tally.time.key_periods import KeyDays
+from tally.time.day_clock import KeyDays
 
 
 def twin_stores(
@@ -34,14 +33,12 @@ def twin_stores(
     """
     parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
     known = load_stores(settings.stores_file)
-    found = []
-    for number in range(1, count + 1):
-        name = f"twin-{number}"
+    at, found = datetime.fromtimestamp(now, UTC), []
+    for name in (f"twin-{number}" for number in range(1, count + 1)):
         clock = known.get(name, StoreEntry()).clock(settings.default_timezone)
         zone = parse_zone(tz, "--tz") if tz else clock.zone
         # Not by --tz: the gateway decides by the clock that it knows for the store.
-        period = KeyDays(settings.key_days).period(datetime.fromtimestamp(now, UTC), clock)
-        since = period.start.timestamp()
+        since = KeyDays(settings.key_days).period(at, clock).start.timestamp()
         found.append(TwinStore(name, zone, passers=passers, sightings_since=since))
     return found
 
@@ -94,15 +91,23 @@ def simulate(  # noqa: PLR0913  # the options of the command line
     is_past = catch_up or not live_minutes
     past, coming = twin.split_arrivals(now, 0.0 if is_past else now, until)
     pause = pause_or_exit if with_starter else time.sleep
+    # The twin names a source by the end of its path, not by its family's name.
+    paths = [source.path for source in loader.builtin_sources().values()]
     with connect_gateway(settings.gateway) as gateway:
-        channels = _channels(gateway)
+        channels = {path.rpartition("/")[2]: GatewayChannel(gateway, path) for path in paths}
         sent = send(past, channels, as_it_happens=False)
         if catch_up:
             say = print_note if as_json else print
             say(f"caught up with {datetime.fromtimestamp(now, UTC):%FT%TZ}: sent {_counts(sent)}")
             sys.stdout.flush()
         sent += send(coming, channels, as_it_happens=True, pause=pause)
-    _print({"sent": sent, "truth": str(folder), **totals}, as_json)
+    if as_json:
+        print_json({"sent": sent, "truth": str(folder), **totals})
+        return
+    print(
+        f"sent {_counts(sent)}; in truth {totals['visitors']:,} came in,"
+        f" {totals['passers']:,} passed, {totals['buyers']:,} bought on these days ({folder})"
+    )
 
 
 def _days(count: int, zone: ZoneInfo, now: float, until: float) -> list[date]:
@@ -111,23 +116,6 @@ def _days(count: int, zone: ZoneInfo, now: float, until: float) -> list[date]:
     last = datetime.fromtimestamp(until, zone).date()
     ordinals = range(today.toordinal() + 1 - count, last.toordinal() + 1)
     return [*map(date.fromordinal, ordinals)]
-
-
-def _channels(gateway: GatewayClient) -> dict[str, Channel]:
-    # The twin names a source by the end of its path, not by its family's name.
-    paths = [source.path for source in loader.builtin_sources().values()]
-    return {path.rpartition("/")[2]: GatewayChannel(gateway, path) for path in paths}
-
-
-def _print(result: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(result)
-        return
-    print(
-        f"sent {_counts(result['sent'])}; in truth {result.get('visitors', 0):,} came in,"
-        f" {result.get('passers', 0):,} passed, {result.get('buyers', 0):,} bought"
-        f" on these days ({result['truth']})"
-    )
 
 
 def _counts(sent: Mapping[str, int]) -> str:

@@ -1,34 +1,91 @@
-"""Makes the messages of a twin store: door counts, sightings, receipts and stock documents.
-
-Each message has the form that its path of the gateway takes. It has the errors of its sensor, but
-not those of the way to the gateway (stream.py).
-"""
+"""Makes the messages of a twin store's doors, access points, tills and shelves, with errors."""
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from hashlib import blake2b
 from math import log10
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
-from ingest.senders.twin.people import Person, address
-from ingest.senders.twin.plan import TwinStore, make_random
-from ingest.senders.twin.tills import GOODS, draw_sales, format_instant, receipt_fields
+from ingest.senders.twin.people import Person, TwinStore, address, make_random
+from tally.time.instants import format_utc
 
+GOODS = (
+    *(("bread", 249), ("milk", 119), ("coffee", 649)),
+    *(("apples", 299), ("cheese", 459), ("socks", 799)),
+    *(("soap", 189), ("wine", 899)),
+)
+NUMBERS_A_DAY = 100_000
 DOOR_SECONDS = 60
+_WAYS = ("in", "out", "passers_by")
 _NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
 _WALL_DBM = 18
 _MIN_DBM, _MAX_DBM = -95, -20
 # Times are in seconds, amounts in units: on the busiest day some articles run out.
 _COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
 _COUNTED, _DELIVERED = (40, 120), (10, 40)
-
-
 # By door, numbered from 0: when a person went through it, in seconds since 1970 (UTC), and which
 # way, as its counter reports it.
 DoorCrossings: TypeAlias = dict[int, list[tuple[float, str]]]
+
+TillFields: TypeAlias = dict[str, Any]
+SoldGoods: TypeAlias = list[TillFields]
+
+
+class TillSale(NamedTuple):
+    """A sale, with when it was closed (seconds since 1970)."""
+
+    till: int
+    number: int
+    at: float
+    goods: SoldGoods
+
+
+def draw_sales(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> Iterator[TillSale]:
+    """The sales of a day, ordered by when their payers went out."""
+    chance = make_random(seed, store.store_id, day.isoformat(), "tills")
+    payers = sorted((person for person in people if person.pays), key=lambda payer: payer.left)
+    counted: Counter[int] = Counter()
+    for person in payers:
+        till = 1 + chance.randrange(store.tills)
+        counted[till] += 1
+        # A till counts on from day to day.
+        number = day.toordinal() * NUMBERS_A_DAY + counted[till]
+        # A person pays a moment before going out.
+        at = max(person.came, person.left - chance.uniform(20, 90))
+        yield TillSale(till, number, at, draw_goods(chance))
+
+
+def receipt_fields(store_id: str, sale: TillSale) -> TillFields:
+    """The receipt that the till sends of a sale."""
+    return {
+        "happened_at": format_instant(sale.at),
+        "operation_id": store_id,
+        "vendor_fiscal_module": sale.till,
+        "transaction_id": sale.number,
+        "transactions": sale.goods,
+    }
+
+
+def format_instant(seconds: float) -> str:
+    """The instant as a till writes it, to the second."""
+    return format_utc(datetime.fromtimestamp(int(seconds), UTC))
+
+
+def draw_goods(chance: Random) -> SoldGoods:
+    """The lines of a receipt."""
+    count = 1 + min(19, int(chance.expovariate(0.3)))
+    return [_line(chance) for _ in range(count)]
+
+
+def _line(chance: Random) -> TillFields:
+    item, cents = chance.choice(GOODS)
+    amount = chance.choices((1, 2, 3), (80, 15, 5))[0]
+    return {"item": item, "item_id": item, "price": f"{cents / 100:.2f}", "amount": amount}
 
 
 class SensorMessage(NamedTuple):
@@ -76,26 +133,17 @@ def door_crossings(
 
 
 def _door_counts(store: TwinStore, day: date, crossed: DoorCrossings) -> Iterator[SensorMessage]:
-    """The counts of each minute of each door: in, out, passers-by.
-
-    While the store is open this includes minutes without persons.
-    """
+    """The counts of each minute of each door, also of minutes without persons while it is open."""
     opens, closes = (int(instant.timestamp()) for instant in store.hours(day))
     open_numbers = range(opens // DOOR_SECONDS, -(-closes // DOOR_SECONDS))
     for door in range(store.doors):
         crossings = crossed.get(door, ())
         counts = Counter((int(at) // DOOR_SECONDS, way) for at, way in crossings)
         for number in sorted({*open_numbers, *(number for number, _ in counts)}):
-            yield _message(
-                "traffic",
-                number * DOOR_SECONDS,
-                f"door-{door + 1}/{number}",
-                store_id=store.store_id,
-                device_id=f"door-{door + 1}",
-                happened_at=format_instant(number * DOOR_SECONDS),
-                interval_seconds=DOOR_SECONDS,
-                **{way: counts[number, way] for way in ("in", "out", "passers_by")},
-            )
+            name, persons = f"door-{door + 1}", {way: counts[number, way] for way in _WAYS}
+            fields = {"device_id": name, "interval_seconds": DOOR_SECONDS, **persons}
+            at, identity = number * DOOR_SECONDS, f"{name}/{number}"
+            yield _message("traffic", at, identity, store_id=store.store_id, **fields)
 
 
 def _draw_ways(store: TwinStore, way: str, chance: Random) -> list[str]:
@@ -128,22 +176,13 @@ def _sightings(
                 device = device_hash(phone_address, store.store_id, day, seed)
                 dbm = _draw_dbm(chance, is_inside=person.is_visitor)
                 access_point = f"ap-{1 + chance.randrange(store.access_points)}"
-                yield _message(
-                    "wifi",
-                    at,
-                    f"{access_point}/{device}/{int(at)}",
-                    store_id=store.store_id,
-                    device_hash=device,
-                    mac_class=phone.mac_class,
-                    ap_id=access_point,
-                    happened_at=format_instant(at),
-                    rssi_dbm=dbm,
-                )
-            at += (
-                phone.every_seconds * chance.uniform(0.9, 1.1)
-                if is_steady
-                else chance.expovariate(1 / phone.every_seconds)
-            )
+                heard = {"device_hash": device, "mac_class": phone.mac_class, "rssi_dbm": dbm}
+                fields = {"store_id": store.store_id, "ap_id": access_point, **heard}
+                yield _message("wifi", at, f"{access_point}/{device}/{int(at)}", **fields)
+            if is_steady:
+                at += phone.every_seconds * chance.uniform(0.9, 1.1)
+            else:
+                at += chance.expovariate(1 / phone.every_seconds)
 
 
 def _draw_dbm(chance: Random, *, is_inside: bool) -> int:
@@ -180,17 +219,9 @@ def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage
     ):
         document = f"{kind}-{day.isoformat()}"
         for item, _ in GOODS:
-            yield _message(
-                "inventory",
-                at,
-                f"{document}/{item}",
-                store_id=store.store_id,
-                document_id=document,
-                happened_at=format_instant(at),
-                kind=kind,
-                item_id=item,
-                amount=chance.randint(*amounts),
-            )
+            head = {"store_id": store.store_id, "document_id": document, "kind": kind}
+            line = {"item_id": item, "amount": chance.randint(*amounts)}
+            yield _message("inventory", at, f"{document}/{item}", **head, **line)
 
 
 def _message(source: str, at: float, identity: str, **fields: Any) -> SensorMessage:
@@ -198,4 +229,5 @@ def _message(source: str, at: float, identity: str, **fields: Any) -> SensorMess
     # An interval is sent once it is over.
     ready_at = at + fields.get("interval_seconds", 0)
     full_identity = f"{source}/{store}/{identity}"
-    return SensorMessage(source, at, full_identity, json.dumps(fields).encode(), ready_at)
+    body = json.dumps({"happened_at": format_instant(at), **fields}).encode()
+    return SensorMessage(source, at, full_identity, body, ready_at)

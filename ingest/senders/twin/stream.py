@@ -1,7 +1,4 @@
-"""Sends the messages of twin stores between two instants: as they happen, or at full speed.
-
-The way to the gateway is simulated: delays, disorder and duplicates.
-"""
+"""Sends messages of twin stores, live or at full speed, with delays, disorder and duplicates."""
 
 import select
 import sys
@@ -11,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from ingest.senders.channels import Channel
-from ingest.senders.twin.people import draw_people
-from ingest.senders.twin.plan import TwinStore, make_random
+from ingest.senders.gateway_client import Channel
+from ingest.senders.twin.people import TwinStore, draw_people, make_random, write_truth
 from ingest.senders.twin.sensors import SensorMessage, make_messages
-from ingest.senders.twin.truth import write_truth
 from runtime.process.output import show_progress
 
 # How much of the past is sent together, in seconds: a request for each of its seconds would take
@@ -47,16 +43,10 @@ class SentMessage(NamedTuple):
 def arrivals(
     messages: Iterable[SensorMessage], transport: Transport, seed: int, store_id: str
 ) -> list[SentMessage]:
-    """All messages of a store as they arrive, ordered by time.
-
-    What happens to a message depends only on the seed and the message, not on other messages.
-    """
-    found = [
-        arrival
-        for message in messages
-        for arrival in _deliveries(message, transport, seed, store_id)
-    ]
-    return sorted(found, key=lambda arrival: (arrival.send_at, arrival.message.identity))
+    """A store's messages as they arrive, in order; each depends only on the seed and itself."""
+    found = (_deliveries(message, transport, seed, store_id) for message in messages)
+    arrived = chain.from_iterable(found)
+    return sorted(arrived, key=lambda arrival: (arrival.send_at, arrival.message.identity))
 
 
 def _deliveries(
@@ -93,7 +83,7 @@ class TwinDays:
 
     def arrivals(self, begin: float, until: float) -> list[SentMessage]:
         """The messages to send between the instants (seconds since 1970), ordered by time."""
-        merged = merge(*map(self._store_arrivals, self.stores), key=lambda arrival: arrival.send_at)
+        merged = merge(*map(self._store_arrivals, self.stores), key=attrgetter("send_at"))
         return [arrival for arrival in merged if begin <= arrival.send_at < until]
 
     def split_arrivals(
@@ -105,12 +95,9 @@ class TwinDays:
         return all_arrivals[:count], all_arrivals[count:]
 
     def _store_arrivals(self, store: TwinStore) -> list[SentMessage]:
-        messages = [
-            message
-            for day in self.days
-            for message in make_messages(store, day, self.seed, draw_people(store, day, self.seed))
-        ]
-        return arrivals(messages, self.transport, self.seed, store.store_id)
+        days = ((day, draw_people(store, day, self.seed)) for day in self.days)
+        messages = (make_messages(store, day, self.seed, people) for day, people in days)
+        return arrivals(chain.from_iterable(messages), self.transport, self.seed, store.store_id)
 
 
 def send(
@@ -120,16 +107,11 @@ def send(
     as_it_happens: bool,
     pause: Callable[[float], None] = time.sleep,
 ) -> Counter[str]:
-    """Send everything in its order; returns how many messages of each source there were.
-
-    With `as_it_happens` the messages of each second are sent at its end, otherwise as fast as the
-    gateway takes them.
-    """
+    """Send in order, as it happens or at full speed; returns how many messages of each source."""
     beat_seconds = 1 if as_it_happens else PAST_BATCH_SECONDS
     with show_progress("twin messages sent", len(all_arrivals)) as advance:
-        for number, group in groupby(
-            all_arrivals, key=lambda arrival: int(arrival.send_at // beat_seconds)
-        ):
+        beats = groupby(all_arrivals, key=lambda arrival: int(arrival.send_at // beat_seconds))
+        for number, group in beats:
             # This waits for the second's end: an event cannot be reported before it has happened.
             if as_it_happens:
                 pause(max(0.0, number + 1 - time.time()))
@@ -143,9 +125,6 @@ def send(
 
 
 def pause_or_exit(seconds: float) -> None:
-    """Pause for so many seconds. Raises SystemExit when standard input ends.
-
-    The process that holds its other end is gone then, for any reason.
-    """
+    """Pause for so many seconds. Raises SystemExit when standard input ends: its owner is gone."""
     if select.select([sys.stdin], [], [], seconds)[0]:
         raise SystemExit(0)

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
 from ingest.contract import fields as read
-from ingest.contract import numbers
-from ingest.contract.wire import JsonObject, clean_extra, parse_object, unknown_fields
+from ingest.contract.wire import JsonObject, clean_extra, field_error, parse_object, unknown_fields
 from ingest.installation.arrival import Arrival, Rules
 from tally.algebra.level import Level
-from tally.errors import RejectedEvent
 from tally.events.identity import SCHEMA_VERSION, CanonicalEvent, event_id, fingerprint
 from tally.people.redact import redact_value
 from tally.time.instants import format_utc
@@ -25,19 +23,8 @@ COUNT: DocumentKind = "count"
 MAX_MILLI = 100_000_000 * 1000
 # The sign of each kind of movement; a count sets the stock instead.
 SIGNS: Mapping[str, int] = {"delivery": 1, "transfer_in": 1, "transfer_out": -1}
-_FIELDS = frozenset(
-    (
-        "schema_version",
-        "store_id",
-        "document_id",
-        "line",
-        "happened_at",
-        "kind",
-        "item_id",
-        "item",
-        "amount",
-    )
-)
+_HEAD = ("schema_version", "store_id", "document_id", "happened_at", "kind")
+_FIELDS = frozenset((*_HEAD, "line", "item_id", "item", "amount"))
 
 
 class CanonicalStockLine(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
@@ -58,10 +45,7 @@ class CanonicalStockLine(CanonicalEvent, frozen=True, omit_defaults=True, kw_onl
 
 
 def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalStockLine:
-    """Normalise a message as a line of a stock document.
-
-    Raises RejectedEvent and nothing else, for any bytes.
-    """
+    """Normalise a line of a document. Raises RejectedEvent and nothing else, for any bytes."""
     tree = parse_object(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.event_instant(tree, arrival, rules)
@@ -104,11 +88,10 @@ def _article(tree: JsonObject) -> tuple[str, str | None]:
     """Id and name of the article; without an id the name serves as the id, as on a receipt."""
     item = read.text(tree["item"], "/item", shortest=1) if "item" in tree else None
     name = None if item is None else _redact("item", item)
-    if "item_id" in tree:
-        return _redact("item_id", read.label(tree["item_id"], "/item_id")), name
-    if item is None:
-        raise RejectedEvent("missing_field", "/item_id", "/item_id: the field is missing")
-    return _redact("item", item), name
+    if name is not None and "item_id" not in tree:
+        return name, name
+    item_id = read.label(read.require_field(tree, "item_id"), "/item_id")
+    return _redact("item_id", item_id), name
 
 
 def _redact(name: str, text: str) -> str:
@@ -117,14 +100,11 @@ def _redact(name: str, text: str) -> str:
 
 
 def _amount_milli(tree: JsonObject, kind: DocumentKind) -> int:
-    amount = numbers.quantity_milli(read.require_field(tree, "amount"), "/amount")
+    amount = read.quantity_milli(read.require_field(tree, "amount"), "/amount")
     # A count may find an empty shelf, but a movement of nothing is a mistake.
     least = 0 if kind == COUNT else 1
     if not least <= amount <= MAX_MILLI:
-        raise RejectedEvent(
-            "out_of_range",
-            "/amount",
-            f"/amount: of a {kind} {'0' if least == 0 else '0.001'} to {MAX_MILLI // 1000:,} is"
-            " taken; what goes is a transfer_out, and no amount below 0",
-        )
+        taken = f"{'0' if least == 0 else '0.001'} to {MAX_MILLI // 1000:,} is taken"
+        what = f"of a {kind} {taken}; what goes is a transfer_out, and no amount below 0"
+        raise field_error("out_of_range", "/amount", what)
     return amount

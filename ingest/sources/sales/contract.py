@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from ingest.contract import fields as read
-from ingest.contract.wire import JsonObject, clean_extra, parse_object, unknown_fields
+from ingest.contract.wire import JsonObject, clean_extra, field_error, parse_object, unknown_fields
 from ingest.installation.arrival import Arrival, Rules
+from ingest.sources.sales import versions
 from ingest.sources.sales.lines import (
     DEFAULT_FACTS,
+    Money,
     ReceiptFacts,
     build_lines,
     line_content,
@@ -18,42 +20,16 @@ from ingest.sources.sales.lines import (
 )
 from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
 from ingest.sources.sales.record import CanonicalReceipt, Line, sum_receipt_parts, sum_void_parts
-from ingest.sources.sales.rounding import Money
-from ingest.sources.sales.versions import (
-    read_version,
-    read_void_target,
-    receipt_id,
-    version_event_id,
-    void_id,
-)
 from tally.algebra.parts import MAX_PART
-from tally.errors import RejectedEvent
 from tally.events.identity import SCHEMA_VERSION, content_fingerprint
 from tally.events.receipt_rules import KINDS, LineFacts, ReceiptKind
 from tally.time.instants import format_utc
 
-_REQUIRED = (
-    "happened_at",
-    "operation_id",
-    "transaction_id",
-    "vendor_fiscal_module",
-    "transactions",
-)
 _RECEIPT_FIELDS = frozenset(
     (
-        *_REQUIRED,
-        "schema_version",
-        "kind",
-        "transaction_status",
-        "training",
-        "voids",
-        "currency",
-        "numbering_epoch",
-        "loyalty_id",
-        "net_total",
-        "reference",
-        "revision",
-        "replaces",
+        *("happened_at", "operation_id", "transaction_id", "vendor_fiscal_module", "transactions"),
+        *("schema_version", "kind", "transaction_status", "training", "voids", "currency"),
+        *("numbering_epoch", "loyalty_id", "net_total", "reference", "revision", "replaces"),
     )
 )
 
@@ -76,37 +52,33 @@ PARTS = tuple(ReceiptParts.__annotations__)
 
 
 def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalReceipt:
-    """Normalise a message as a receipt, with the parts that it adds to its window.
-
-    Raises RejectedEvent and nothing else, for any bytes.
-    """
+    """Normalise a receipt, with its parts. Raises RejectedEvent and nothing else, for any bytes."""
     tree = parse_object(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.event_instant(tree, arrival, rules)
-    store_id, till_id, transaction_id = _read_ids(tree)
-    numbering_epoch = _read_numbering_epoch(tree, rules.numbering_epoch(store_id, happened_at))
+    ids = store_id, till_id, numbering_epoch, transaction_id = _read_ids(tree, happened_at, rules)
     kind = read.choice(tree.get("kind", "sale"), "/kind", KINDS)
     own_currency = read.currency_code(tree["currency"], "/currency") if "currency" in tree else None
-    voided_receipt = read_void_target(tree, store_id, happened_at, rules)
+    voided_receipt = versions.read_void_target(tree, store_id, happened_at, rules)
     voids = voided_receipt and voided_receipt.receipt
     taken = voids if kind == "void" else None
     standing = read_receipt_facts(tree)
-    version = read_version(tree, standing)
+    version = versions.read_version(tree, standing)
     # A void that names its receipt need not repeat the lines: the next rebuild supplies them.
     source = source_lines(tree, 0 if taken or version.is_ending else 1)
     closed_at = voided_receipt.counts_at if voided_receipt and taken else happened_at
-    money = _money(rules, store_id, closed_at, own_currency)
+    currency = own_currency or rules.money.currency(store_id, closed_at)
+    money = Money(currency, rules.money.rounding(store_id, closed_at))
     lines = build_lines(tree, source, money, standing, kind)
     instant = format_utc(closed_at)
     # These are the fields before enrichment: neither arrival nor the store's currency nor the
     # rotating loyalty key may change the fingerprint.
-    ids = (store_id, till_id, numbering_epoch, transaction_id)
     kind_fields = (kind, own_currency, voids)
     sent_fields = [*ids, instant, *kind_fields, source, *_fact_fields(standing)]
     content = [standing.status, instant, *kind_fields, *line_content(source, lines)]
-    identity = version_event_id(receipt_id(*ids), version, content)
+    identity = versions.version_event_id(versions.receipt_id(*ids), version, content)
     if taken and not version.rule:
-        identity = void_id(store_id, taken)
+        identity = versions.void_id(store_id, taken)
     return CanonicalReceipt(
         schema_version=SCHEMA_VERSION,
         event_id=identity,
@@ -132,23 +104,14 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
     )
 
 
-def _read_ids(tree: JsonObject) -> tuple[str, str, str]:
-    """Store, till and transaction."""
+def _read_ids(tree: JsonObject, at: datetime, rules: Rules) -> tuple[str, ...]:
+    """Store, till, numbering epoch and transaction."""
     store_id = read.identifier(read.require_field(tree, "operation_id"), "/operation_id")
     till = read.require_field(tree, "vendor_fiscal_module")
     till_id = read.identifier(till, "/vendor_fiscal_module")
     transaction_id = read.label(read.require_field(tree, "transaction_id"), "/transaction_id")
-    return store_id, till_id, transaction_id
-
-
-def _money(rules: Rules, store_id: str, closed_at: datetime, named_currency: str | None) -> Money:
-    """Currency and rounding of a receipt closed at `closed_at`; `own` is the currency it names."""
-    currency = named_currency or rules.money.currency(store_id, closed_at)
-    return Money(currency, rules.money.rounding(store_id, closed_at))
-
-
-def _read_numbering_epoch(tree: JsonObject, default: str) -> str:
-    return read.identifier(tree.get("numbering_epoch", default), "/numbering_epoch")
+    epoch = tree.get("numbering_epoch", rules.numbering_epoch(store_id, at))
+    return store_id, till_id, read.identifier(epoch, "/numbering_epoch"), transaction_id
 
 
 def _fact_fields(standing: ReceiptFacts) -> list[Any]:
@@ -163,7 +126,7 @@ def _loyalty_hash(tree: JsonObject, key: bytes) -> str | None:
         return None
     if type(tree["loyalty_id"]) is not str:
         # The value is personal, so not even an error may show it.
-        raise RejectedEvent("wrong_type", "/loyalty_id", "/loyalty_id: text is wanted")
+        raise field_error("wrong_type", "/loyalty_id", "text is wanted")
     loyalty_id = read.text(tree["loyalty_id"], "/loyalty_id", shortest=1)
     if not key:
         # A hash without a key could be guessed, so nothing of the id is kept.
@@ -182,36 +145,18 @@ def _parts(kind: ReceiptKind, lines: Sequence[Line], takes_back: bool) -> Receip
     sums = sum_void_parts(facts) if takes_back else sum_receipt_parts(kind, facts)
     if max(map(abs, sums.values()), default=0) > MAX_PART:
         most = f"{MAX_PART:,} minor units or thousandths of a unit"
-        raise RejectedEvent(
-            "out_of_range",
-            "/transactions",
-            f"/transactions: all lines of a receipt together are at most {most}",
-        )
-    return ReceiptParts(
-        receipts=sums["receipts"],
-        gross_minor=sums["gross_minor"],
-        discounts_minor=sums["discounts_minor"],
-        returns_minor=sums["returns_minor"],
-        voids_minor=sums["voids_minor"],
-        units_milli=sums["units_milli"],
-        returned_receipts=sums["returned_receipts"],
-        non_sales_minor=sums["non_sales_minor"],
-        rounding_minor=sums["rounding_minor"],
-    )
+        what = f"all lines of a receipt together are at most {most}"
+        raise field_error("out_of_range", "/transactions", what)
+    return cast(ReceiptParts, {name: sums[name] for name in PARTS})
 
 
 def _extra(tree: JsonObject) -> dict[str, Any] | None:
-    """The unknown fields of the receipt and of its lines; None if there are none.
-
-    The fields of lines are under `transactions`, by position.
-    """
+    """The unknown fields, those of lines by position under `transactions`; None without any."""
     extra = unknown_fields(tree, _RECEIPT_FIELDS)
     if any(line.keys() - LINE_FIELDS for line in tree["transactions"]):
-        by_line = {
-            str(position): unknown_fields(line, LINE_FIELDS)
-            for position, line in enumerate(tree["transactions"])
-        }
         extra["transactions"] = {
-            position: unknown for position, unknown in by_line.items() if unknown
+            str(position): unknown
+            for position, line in enumerate(tree["transactions"])
+            if (unknown := unknown_fields(line, LINE_FIELDS))
         }
     return clean_extra(extra)

@@ -13,29 +13,16 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from ingest.contract.tables import read_table, wrong_table
+from schemas.source import BadSource, read_yaml
+from tally.events import receipt_rules
 from tally.events.identity import CanonicalEvent
-from tally.events.receipt_rules import (
-    LineFacts,
-    LineRule,
-    LineType,
-    LineWhen,
-    ReceiptKind,
-    ReceiptRule,
-    ReceiptRuleId,
-    ReceiptRuleSet,
-    StrictStruct,
-    matches_any,
-)
+from tally.events.receipt_rules import LineFacts, LineType, ReceiptKind, StrictStruct
 
 MAX_REVISION = 999_999_999
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One line of a receipt.
-
-    Amount in thousandths, total in minor units of the receipt's currency.
-    """
+    """One line of a receipt: amount in thousandths, total in minor units of its currency."""
 
     item: str
     item_id: str
@@ -112,14 +99,14 @@ class ExclusionWhen(StrictStruct, frozen=True):
 class ExclusionRule(StrictStruct, frozen=True):
     """A rule by which receipts add nothing."""
 
-    id: ReceiptRuleId
+    id: receipt_rules.ReceiptRuleId
     when: ExclusionWhen
 
 
 class PostVoid(StrictStruct, frozen=True):
     """A void that names its receipt takes back what a receipt of this kind with its lines adds."""
 
-    id: ReceiptRuleId
+    id: receipt_rules.ReceiptRuleId
     takes_back_as: ReceiptKind
 
 
@@ -127,17 +114,17 @@ class RuleTable(StrictStruct, frozen=True):
     """The file: three lists, in each of which the first matching rule decides, and a void rule."""
 
     left_out: tuple[ExclusionRule, ...]
-    lines: tuple[LineRule, ...]
-    receipts: tuple[ReceiptRule, ...]
+    lines: tuple[receipt_rules.LineRule, ...]
+    receipts: tuple[receipt_rules.ReceiptRule, ...]
     post_void: PostVoid
 
 
 @cache
 def load_rules() -> RuleTable:
     """The rules. Raises BadSource that names the file and what is wrong."""
-    table = read_table(FILE, RuleTable)
-    if table.lines[-1].when != LineWhen():
-        raise wrong_table(FILE, "lines: the last rule must match whatever no other does")
+    table: RuleTable = read_yaml(FILE, RuleTable)
+    if table.lines[-1].when != receipt_rules.LineWhen():
+        raise BadSource(f"{FILE}: lines: the last rule must match whatever no other does")
     return table
 
 
@@ -145,7 +132,7 @@ def exclusion_rule_id(training: bool, status: ReceiptStatus) -> str | None:
     """The id of the rule by which a receipt adds nothing; None for one that counts."""
     for rule in load_rules().left_out:
         is_so = rule.when.training in (None, training)
-        if is_so and matches_any(status, rule.when.status):
+        if is_so and receipt_rules.matches_any(status, rule.when.status):
             return rule.id
     return None
 
@@ -166,5 +153,5 @@ def sum_void_parts(lines: Iterable[LineFacts]) -> Counter[str]:
 
 
 @cache
-def _adding_rules() -> ReceiptRuleSet:
-    return ReceiptRuleSet(load_rules().lines, load_rules().receipts)
+def _adding_rules() -> receipt_rules.ReceiptRuleSet:
+    return receipt_rules.ReceiptRuleSet(load_rules().lines, load_rules().receipts)

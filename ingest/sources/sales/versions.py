@@ -6,20 +6,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ingest.contract import fields as read
-from ingest.contract.wire import JsonObject
+from ingest.contract.wire import JsonObject, field_error
 from ingest.installation.arrival import Rules
 from ingest.sources.sales.lines import ReceiptFacts
 from ingest.sources.sales.record import ENDINGS, MAX_REVISION, VoidedReceipt, exclusion_rule_id
-from tally.errors import RejectedEvent
-from tally.events.identity import (
-    REFERENCE,
-    cancellation_id,
-    correction_id,
-    event_id,
-    fingerprint,
-    reversal_id,
-    version_id,
-)
+from tally.events import identity
 from tally.time.instants import format_utc
 
 
@@ -40,14 +31,11 @@ class ReceiptVersion(NamedTuple):
 
 def read_version(tree: JsonObject, standing: ReceiptFacts) -> ReceiptVersion:
     """The version that a message has. Raises RejectedEvent."""
-    is_ending = not standing.training and standing.status in ENDINGS
     return ReceiptVersion(
-        read.whole_number(tree["revision"], "/revision", 0, MAX_REVISION)
-        if "revision" in tree
-        else None,
+        _read_revision(tree, ""),
         read.flag(tree.get("replaces", False), "/replaces"),
         exclusion_rule_id(standing.training, standing.status),
-        is_ending,
+        not standing.training and standing.status in ENDINGS,
         read.label(tree["reference"], "/reference") if "reference" in tree else None,
     )
 
@@ -58,35 +46,32 @@ def receipt_id(store_id: str, till_id: str, numbering_epoch: str, transaction_id
     >>> receipt_id("1", "123", "0", "42"), receipt_id("1", "123", "0:4", "2")
     ('pos:1:123:0:42', 'pos:1:123:0%3A4:2')
     """
-    return event_id("pos", store_id, till_id, numbering_epoch, transaction_id)
+    return identity.event_id("pos", store_id, till_id, numbering_epoch, transaction_id)
 
 
 def version_event_id(receipt: str, version: ReceiptVersion, content: Sequence[object]) -> str:
     """event_id of a version of the receipt; `content` distinguishes versions without a number."""
     if version.rule and not version.is_ending:
         # A suspended receipt may be resumed and suspended again; none of that is the finished one.
-        return f"{receipt}:{version.rule}:{fingerprint(content)}"
+        return f"{receipt}:{version.rule}:{identity.fingerprint(content)}"
     if version.is_ending:
-        ended = version.revision
-        return (
-            cancellation_id(receipt, fingerprint(content))
-            if ended is None
-            else reversal_id(receipt, ended)
-        )
+        if version.revision is None:
+            return identity.cancellation_id(receipt, identity.fingerprint(content))
+        return identity.reversal_id(receipt, version.revision)
     if version.revision is not None:
-        return version_id(receipt, version.revision)
-    return correction_id(receipt, fingerprint(content)) if version.replaces else receipt
+        return identity.version_id(receipt, version.revision)
+    if version.replaces:
+        return identity.correction_id(receipt, identity.fingerprint(content))
+    return receipt
 
 
 def void_id(store_id: str, taken: VoidedReceipt) -> str:
-    """event_id of the void of a receipt, independent of the void's own number.
-
-    So the second of two voids of one receipt takes nothing more back.
-    """
+    """event_id of a void, without the void's own number: a second void takes back no more."""
     if taken.till_id is None or taken.numbering_epoch is None:
-        return reversal_id(event_id(REFERENCE, store_id, taken.transaction_id), taken.revision)
-    receipt = receipt_id(store_id, taken.till_id, taken.numbering_epoch, taken.transaction_id)
-    return reversal_id(receipt, taken.revision)
+        receipt = identity.event_id(identity.REFERENCE, store_id, taken.transaction_id)
+    else:
+        receipt = receipt_id(store_id, taken.till_id, taken.numbering_epoch, taken.transaction_id)
+    return identity.reversal_id(receipt, taken.revision)
 
 
 _AT = "/voids"
@@ -96,10 +81,9 @@ _CLOSED_AT = f"{_AT}/happened_at"
 class VoidTarget(NamedTuple):
     """The voided receipt, and the instant (UTC) in whose window the void counts.
 
-    `receipt` has no till if the receipt is named by its number or reference alone.
-
-    `counts_at` is the time of the receipt if the till sends it, else that of the void: then only a
-    rebuild, which has all earlier receipts, can take back each part in its own window.
+    `receipt` has no till if the receipt is named by its number or reference alone. `counts_at` is
+    the time of the receipt if the till sends it, else that of the void: then only a rebuild, which
+    has all earlier receipts, can take back each part in its own window.
     """
 
     receipt: VoidedReceipt
@@ -118,14 +102,10 @@ def read_void_target(
         return None
     voids = tree["voids"]
     if type(voids) is not dict:
-        raise RejectedEvent("wrong_type", "/voids", "/voids: an object is wanted")
+        raise field_error("wrong_type", _AT, "an object is wanted")
     closed_at = _read_closing_time(voids, happened_at)
     number = read.label(read.require_field(voids, "transaction_id", _AT), f"{_AT}/transaction_id")
-    until = (
-        read.whole_number(voids["revision"], f"{_AT}/revision", 0, MAX_REVISION)
-        if "revision" in voids
-        else None
-    )
+    until = _read_revision(voids, _AT)
     voided_at = None if closed_at is None else format_utc(happened_at)
     counts_at = closed_at or happened_at
     if "vendor_fiscal_module" not in voids:
@@ -133,23 +113,24 @@ def read_void_target(
         return VoidTarget(by_number, counts_at)
     if store_id in rules.numberings and closed_at is None and "numbering_epoch" not in voids:
         # With the void's own day the number might name a receipt of another day.
-        raise RejectedEvent(
-            "missing_field",
-            _CLOSED_AT,
-            f"{_CLOSED_AT}: is missing; the store's receipt numbers begin again, so a void says"
-            " when its receipt was closed, or in which numbering_epoch",
-        )
-    numbering_epoch = rules.numbering_epoch(store_id, counts_at)
+        what = "is missing; the store's receipt numbers begin again, so a void says"
+        fix = "when its receipt was closed, or in which numbering_epoch"
+        raise field_error("missing_field", _CLOSED_AT, f"{what} {fix}")
+    epoch = voids.get("numbering_epoch", rules.numbering_epoch(store_id, counts_at))
     receipt = VoidedReceipt(
         till_id=read.identifier(voids["vendor_fiscal_module"], f"{_AT}/vendor_fiscal_module"),
         transaction_id=number,
-        numbering_epoch=read.identifier(
-            voids.get("numbering_epoch", numbering_epoch), "/voids/numbering_epoch"
-        ),
+        numbering_epoch=read.identifier(epoch, f"{_AT}/numbering_epoch"),
         revision=until,
         voided_at=voided_at,
     )
     return VoidTarget(receipt, counts_at)
+
+
+def _read_revision(fields: JsonObject, at: str) -> int | None:
+    if "revision" not in fields:
+        return None
+    return read.whole_number(fields["revision"], f"{at}/revision", 0, MAX_REVISION)
 
 
 def _read_closing_time(voids: JsonObject, happened_at: datetime) -> datetime | None:
@@ -157,5 +138,5 @@ def _read_closing_time(voids: JsonObject, happened_at: datetime) -> datetime | N
         return None
     closed_at = read.instant(voids["happened_at"], _CLOSED_AT)
     if closed_at > happened_at:
-        raise RejectedEvent("out_of_range", _CLOSED_AT, f"{_CLOSED_AT}: lies after the void itself")
+        raise field_error("out_of_range", _CLOSED_AT, "lies after the void itself")
     return closed_at

@@ -1,8 +1,6 @@
-"""Messages of devices that know their serial but no store.
+"""Messages of devices that know their serial but no store, which the stores file gives them.
 
-The adapters of vendors' formats make such messages; the contract reads them with the stores file.
-So the messages of a device that is not listed yet lie unchanged in dead letters, and count once
-they are replayed.
+So those of a device that is not listed yet lie in dead letters, and count once they are replayed.
 """
 
 from collections.abc import Sequence
@@ -10,10 +8,10 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ingest.contract.vendor import MAX_NAME, DeviceSpan, NamedCounts, encode_message
-from ingest.contract.wire import JsonObject
+from ingest.contract.vendor import MAX_NAME, DevicePair, encode_message
+from ingest.contract.wire import JsonObject, field_error
 from ingest.installation.arrival import Rules, Sensor
-from tally.errors import BadInstant, RejectedEvent
+from tally.errors import BadInstant
 from tally.events.identity import normalise_serial
 from tally.time.instants import format_utc, parse_instant
 from tally.time.windows import EPOCH
@@ -26,10 +24,7 @@ _HALF_SECOND = timedelta(milliseconds=500)
 
 
 class PushHead(NamedTuple):
-    """The head of a push, which is repeated in the message of each of its intervals.
-
-    It has the device's serial, its clock, and when the push was sent, as the device wrote it.
-    """
+    """The head of a push: serial, clock, and when it was sent, as the device wrote it."""
 
     serial: str
     clock: str
@@ -44,24 +39,20 @@ def read_time(fields: JsonObject, name: str) -> Any:
 
 
 def encode_interval(
-    sensor: Any, span: DeviceSpan, counts: NamedCounts, clock: str = "rfc3339", **beside: Any
+    head: PushHead, span: DevicePair, counts: Sequence[DevicePair], **beside: Any
 ) -> bytes:
-    """The message of one interval: serial, begin and end, counts by name, as the device sent them.
-
-    Instants of another known clock become texts, because the normaliser orders waiting messages by
-    them. `beside` has other fields worth keeping, and `sent`, when it was sent.
-    """
-    begins, ends = (round_to_second(instant, clock) for instant in span)
-    sensor = normalise_serial(sensor) if isinstance(sensor, str) else sensor
-    return encode_message(sensor=sensor, happened_at=begins, until=ends, counts=counts, **beside)
+    """The message of one interval as the device sent it, with fields `beside` worth keeping."""
+    # Texts of any known clock, because the normaliser orders waiting messages by them.
+    instants = (*span, head.sent)
+    begins, ends, sent = (_round_to_second(instant, head.clock) for instant in instants)
+    times = {"happened_at": begins, "until": ends}
+    serial = normalise_serial(head.serial)
+    return encode_message(sensor=serial, **times, counts=counts, sent=sent, **beside)
 
 
 def encode_heartbeat(serial: str, instant: Any, clock: str, every_seconds: int) -> bytes:
-    """The message of a device that was there up to an instant, in its own clock's format.
-
-    It covers the last `every_seconds` seconds.
-    """
-    ends = read_instant(instant, clock)
+    """The message of a device that was there for `every_seconds` seconds up to an instant."""
+    ends = _read_instant(instant, clock)
     if ends is None:
         return encode_message(sensor=serial, happened_at=instant, until=instant, heartbeat=True)
     # Records have whole seconds.
@@ -75,24 +66,17 @@ def encode_heartbeat(serial: str, instant: Any, clock: str, every_seconds: int) 
 
 
 def resolve_store(tree: JsonObject, rules: Rules) -> JsonObject:
-    """Turn a device's message into one with a store, by the device's entry in the stores file.
-
-    Any other message is returned unchanged. A value that cannot be read stays unchanged, so that
-    the contract names it. Raises RejectedEvent: unknown_sensor, out_of_range.
-    """
+    """A device's message as one with a store, any other unchanged. Raises RejectedEvent."""
     if "store_id" in tree or "sensor" not in tree:
         return tree
     sensor = rules.sensor(tree["sensor"])
     if sensor.store_id is None:
-        raise RejectedEvent(
-            "unknown_sensor",
-            "/sensor",
-            "/sensor: no store of the stores file has this serial; list it under `sensors` of its"
-            " store, then replay this letter",
-        )
+        what = "no store of the stores file has this serial"
+        fix = "list it under `sensors` of its store, then replay this letter"
+        raise field_error("unknown_sensor", "/sensor", f"{what}; {fix}")
     entry = sensor.entry
     if is_unfinished(tree.get("until"), tree.get("sent"), entry.clock):
-        raise RejectedEvent("out_of_range", "/until", "/until: lies after the instant of sending")
+        raise field_error("out_of_range", "/until", "lies after the instant of sending")
     times = tree.get("happened_at"), tree.get("until")
     begins, ends = (_nearest_second(time, entry.clock) for time in times)
     if begins is not None:
@@ -109,32 +93,24 @@ def resolve_store(tree: JsonObject, rules: Rules) -> JsonObject:
 
 
 def _refuse_absent_device(sensor: Sensor, day: date) -> None:
-    """Raise RejectedEvent for a device that is not in the store on the day.
-
-    Its name belongs to another device then, whose intervals would be taken for duplicates of these.
-    """
+    """Refuse a day on which the device's name is another's: these would seem its duplicates."""
     entry = sensor.entry
     # On the day of a change both devices may send.
     if not (entry.since or day) <= day <= (entry.until or day):
         since, until = (bound or "…" for bound in (entry.since, entry.until))
-        raise RejectedEvent(
-            "out_of_range",
-            "/happened_at",
-            f"/happened_at: on {day} this device is not in the store (since {since}, until {until}"
-            " in the stores file); correct these days, then replay this letter",
-        )
+        listed = f"(since {since}, until {until} in the stores file)"
+        fix = "correct these days, then replay this letter"
+        what = f"on {day} this device is not in the store {listed}; {fix}"
+        raise field_error("out_of_range", "/happened_at", what)
 
 
 def is_unfinished(ends: Any, sent: Any, clock: str) -> bool:
-    """Whether an interval ends after it was sent, both as the device wrote them by its clock.
-
-    If it were sent again later it would have another count: a conflict, in which the first wins.
-    """
-    over, sent_at = read_instant(ends, clock), read_instant(sent, clock)
+    """Whether an interval ends after it was sent: sent again later it would be a conflict."""
+    over, sent_at = _read_instant(ends, clock), _read_instant(sent, clock)
     return over is not None and sent_at is not None and over > sent_at
 
 
-def read_instant(value: Any, clock: str) -> datetime | None:
+def _read_instant(value: Any, clock: str) -> datetime | None:
     """The instant (UTC) that a device wrote, in RFC 3339 or by this clock; None if it is none."""
     try:
         if clock == "rfc3339" or (isinstance(value, str) and "T" in value):
@@ -144,18 +120,14 @@ def read_instant(value: Any, clock: str) -> datetime | None:
         return None
 
 
-def round_to_second(value: Any, clock: str) -> Any:
-    """The nearest whole second of a device's instant, as text; any other value unchanged.
-
-    Intervals have whole seconds, and a device's timer is some milliseconds late: 10:00:00.013 to
-    10:01:00.010 is a minute.
-    """
+def _round_to_second(value: Any, clock: str) -> Any:
+    """The nearest second as text: timers are milliseconds late. Any other value unchanged."""
     instant = _nearest_second(value, clock)
     return value if instant is None else format_utc(instant)
 
 
 def _nearest_second(value: Any, clock: str) -> datetime | None:
-    instant = read_instant(value, clock)
+    instant = _read_instant(value, clock)
     if instant is None or not instant.microsecond:
         return instant
     try:
@@ -166,20 +138,13 @@ def _nearest_second(value: Any, clock: str) -> datetime | None:
 
 
 def _persons(field: str, names: Sequence[str], tree: JsonObject) -> JsonObject:
-    """The count that has one of the names, as the field; no field if there is none.
-
-    Several counts stay a list, which the contract refuses, because it is unclear which is meant.
-    """
-    pairs = _pairs(tree.get("counts"))
+    """The count of one of the names as the field, if any; several stay a list, to be refused."""
+    counts = tree.get("counts")
+    # Other items are dropped: any program may write to the raw topic.
+    items = counts if isinstance(counts, list) else []
+    pairs = [item for item in items if isinstance(item, list) and len(item) == 2]
     matches = [count for name, count in pairs if name in names]
     return {field: matches if len(matches) > 1 else matches[0]} if matches else {}
-
-
-def _pairs(counts: Any) -> list[list[Any]]:
-    """The pairs of the list; other items are dropped: any program may write to the raw topic."""
-    listed = counts if isinstance(counts, list) else []
-    lists = [item for item in listed if isinstance(item, list)]
-    return [pair for pair in lists if len(pair) == 2]
 
 
 def _to_integer(value: Any) -> int:

@@ -8,21 +8,15 @@ import re
 from datetime import datetime, timedelta
 
 from ingest.contract import fields as read
-from ingest.contract.wire import JsonObject, parse_object
+from ingest.contract.wire import JsonObject, field_error, parse_object
 from ingest.installation.arrival import Arrival, Rules
-from tally.errors import RejectedEvent
-from tally.events.identity import (
-    SCHEMA_VERSION,
-    CanonicalEvent,
-    digest_text,
-    event_id,
-    fingerprint,
-    normalise_address,
-)
+from ingest.installation.devices import to_minutes
+from tally.events import identity
+from tally.events.identity import SCHEMA_VERSION, CanonicalEvent
 from tally.people.heard import PERSONAL_CLASSES
-from tally.people.visits import MINUTE_SECONDS, format_opening
+from tally.people.visits import format_opening
+from tally.time.day_clock import MAX_KEY_DAYS, DatedPeriod
 from tally.time.instants import format_utc
-from tally.time.key_periods import MAX_DAYS, DatedPeriod
 
 MIN_DBM = -120
 # How long after its end a key period's late sightings are still taken; then its key is destroyed.
@@ -33,7 +27,7 @@ _STORES_FILE_KEYS = {"network": "networks", "access_point": "access_points"}
 _DEVICE_FIELDS = ("device_hash", "mac_class", "rssi_dbm")
 _DEVICE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 # No key lives longer than this, even with the longest periods.
-_LONGEST = timedelta(days=MAX_DAYS + 2) + KEY_GRACE
+_LONGEST = timedelta(days=MAX_KEY_DAYS + 2) + KEY_GRACE
 
 
 class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
@@ -55,35 +49,28 @@ class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
 
 
 def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalSighting:
-    """Normalise a message as a sighting.
-
-    Fields that the contract does not know are left out, so that nothing else that a sender knows
-    about a device is kept. Raises RejectedEvent and nothing else, for any bytes.
-    """
+    """Normalise a sighting without unknown fields. Raises RejectedEvent alone, for any bytes."""
     tree = parse_object(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     _refuse_unlisted(tree)
     happened_at = read.event_instant(tree, arrival, rules).replace(microsecond=0)
     store_id = read.identifier(read.require_field(tree, "store_id"), "/store_id")
     # Spelled as in the stores file: otherwise the listed access point would seem silent for ever.
-    ap_id = normalise_address(read.identifier(read.require_field(tree, "ap_id"), "/ap_id"))
+    ap_id = identity.normalise_address(read.identifier(read.require_field(tree, "ap_id"), "/ap_id"))
     period = usable_key_period(rules, store_id, happened_at, arrival.received_at)
     if period is None:
-        raise RejectedEvent(
-            "key_destroyed",
-            "/happened_at",
-            "/happened_at: the key of its period is destroyed; the device cannot be recognised",
-        )
+        what = "the key of its period is destroyed; the device cannot be recognised"
+        raise field_error("key_destroyed", "/happened_at", what)
     device, mac_class, dbm = _read_device(tree, ap_id)
     instant = format_utc(happened_at)
-    identity = f"{event_id('wifi', store_id, ap_id, device)}:{instant}"
+    sighting_id = f"{identity.event_id('wifi', store_id, ap_id, device)}:{instant}"
     return CanonicalSighting(
         schema_version=SCHEMA_VERSION,
-        event_id=identity,
+        event_id=sighting_id,
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.timestamp_text,
-        fingerprint=fingerprint([identity, mac_class, dbm]),
+        fingerprint=identity.fingerprint([sighting_id, mac_class, dbm]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         device_hash=device,
@@ -91,9 +78,9 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
         ap_id=ap_id,
         rssi_dbm=dbm,
         key_period=period.first_day.isoformat(),
-        period_start=_minutes(period.start),
-        period_end=_minutes(period.end),
-        open_at=format_opening(rules.open_minutes(store_id, period), _minutes(period.start)),
+        period_start=to_minutes(period.start),
+        period_end=to_minutes(period.end),
+        open_at=format_opening(rules.open_minutes(store_id, period), to_minutes(period.start)),
     )
 
 
@@ -101,23 +88,17 @@ def _refuse_unlisted(tree: JsonObject) -> None:
     """Raise RejectedEvent unknown_sensor for a message that replaces sightings without a store."""
     for name, listed_under in _STORES_FILE_KEYS.items():
         if name in tree and "store_id" not in tree:
-            raise RejectedEvent(
-                "unknown_sensor",
-                f"/{name}",
-                f"/{name}: no store of the stores file has the {name.replace('_', ' ')}"
-                f" {read.describe_value(tree[name])}; list it under `{listed_under}` of its store."
-                " What was heard meanwhile was not kept",
-            )
+            heard_by = f"{name.replace('_', ' ')} {read.describe_value(tree[name])}"
+            fix = f"list it under `{listed_under}` of its store"
+            what = f"no store of the stores file has the {heard_by}; {fix}"
+            lost = "What was heard meanwhile was not kept"
+            raise field_error("unknown_sensor", f"/{name}", f"{what}. {lost}")
 
 
 def _read_device(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:
-    """The device, its class and the power; in a heartbeat those of the access point itself.
-
-    The hash of an access point has no key: it belongs to no person, and is the same in every key
-    period.
-    """
+    """Device, class and power; a heartbeat's are the access point's own, whose hash has no key."""
     if read.is_heartbeat(tree, _DEVICE_FIELDS):
-        return digest_text(ap_id), "access_point", 0
+        return identity.digest_text(ap_id), "access_point", 0
     return (
         read.matching(read.require_field(tree, "device_hash"), "/device_hash", _DEVICE),
         read.choice(read.require_field(tree, "mac_class"), "/mac_class", PERSONAL_CLASSES),
@@ -128,16 +109,9 @@ def _read_device(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:
 def usable_key_period(
     rules: Rules, store_id: str, instant: datetime, arrived_at: datetime
 ) -> DatedPeriod | None:
-    """The key period of the instant in a store; None if its key was destroyed before the arrival.
-
-    `arrived_at` is when the sighting arrived.
-    """
+    """The key period of an instant in a store; None if its key was destroyed by `arrived_at`."""
     # Instants of long ago are not looked up: a store's clock may show no such day.
     if arrived_at - instant > _LONGEST:
         return None
     period = rules.key_period(store_id, instant)
     return period if arrived_at < period.end + KEY_GRACE else None
-
-
-def _minutes(instant: datetime) -> int:
-    return int(instant.timestamp()) // MINUTE_SECONDS

@@ -29,10 +29,7 @@ _ReadingKey: TypeAlias = tuple[bytes, str | None, datetime | None]
 
 
 class ClientReading(NamedTuple):
-    """A device heard by one access point at one instant; None for a value that is wrong.
-
-    `message_dbm` is the power for the message: an impossible power as it was sent.
-    """
+    """A device heard at one instant; None for a wrong value, but `message_dbm` as it was sent."""
 
     address: bytes
     is_associated: bool
@@ -88,7 +85,11 @@ def _readings(data: JsonObject, is_v2: bool, skipped: list[SkippedPart]) -> Iter
         except RejectedEvent as error:
             skipped.append(_unreadable("clients", error.reason))
             continue
-        raw_readings = [_read_v2(client, data)] if is_v2 else _read_v3(client, skipped)
+        if is_v2:
+            at, power = client.get("seenTime"), client.get("rssi")
+            raw_readings = [_RawReading(data.get("apMac"), at, power, _V2_ZERO_DBM)]
+        else:
+            raw_readings = _read_v3(client, skipped)
         if not raw_readings and len(skipped) == before:
             skipped.append(SkippedPart("clients that no access point has heard"))
         for raw in raw_readings:
@@ -98,11 +99,6 @@ def _readings(data: JsonObject, is_v2: bool, skipped: list[SkippedPart]) -> Iter
                 # The network's name may reveal where else the owner goes, so only the fact that
                 # the device is on a network is kept.
                 yield _reading(address, bool(client.get("ssid")), raw)
-
-
-def _read_v2(client: JsonObject, data: JsonObject) -> _RawReading:
-    at, power = client.get("seenTime"), client.get("rssi")
-    return _RawReading(data.get("apMac"), at, power, _V2_ZERO_DBM)
 
 
 def _read_v3(client: JsonObject, skipped: list[SkippedPart]) -> list[_RawReading]:
@@ -153,10 +149,7 @@ def _reading(address: bytes, is_associated: bool, raw: _RawReading) -> ClientRea
 
 
 def _stronger(first: ClientReading | None, second: ClientReading) -> ClientReading:
-    """The reading of the greater possible power, of two of the same second.
-
-    It is associated if one of the two is.
-    """
+    """The stronger reading of the same second; it is associated if one of the two is."""
     if first is None:
         return second
     impossible = MIN_DBM - 1
@@ -169,8 +162,7 @@ def _power(value: Any) -> int | None:
     """A whole number of at most three digits, also given as text; None for any other value."""
     if isinstance(value, str) and _POWER.fullmatch(value):
         return int(value)
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return None
-    if not -_MAX_POWER <= value <= _MAX_POWER:
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if not is_number or not -_MAX_POWER <= value <= _MAX_POWER:
         return None
     return int(value) if value == int(value) else None

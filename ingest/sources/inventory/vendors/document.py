@@ -6,21 +6,10 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ingest.contract.vendor import (
-    SkippedPart,
-    UnreadablePart,
-    VendorBody,
-    collect_parts,
-    encode_message,
-    enumerate_objects,
-    guard_event,
-    parse_body,
-    read_name,
-)
-from ingest.contract.wire import JsonObject
-from tally.errors import RejectedEvent
+from ingest.contract import vendor
+from ingest.contract.vendor import BodyItem, SkippedPart, VendorBody
+from ingest.contract.wire import JsonObject, field_error
 
-_LINES = "lines"
 # The fields that name the document; they are repeated in the message of each line.
 _HEAD_NAMES = ("store_id", "document_id", "happened_at", "kind")
 # A line is identified by the first of these fields that it has.
@@ -28,48 +17,38 @@ _NAMES = ("line", "item_id", "item")
 
 
 def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
-    """Yield a message for each line, with all of the document's other fields.
-
-    Raises RejectedEvent for a body without lines, for names that no contract takes, and for lines
-    that cannot be distinguished; BodyTooLarge.
-    """
-    return collect_parts(_translate_parts(body), body.budget)
+    """A message for each line, with the document's fields. Raises RejectedEvent, BodyTooLarge."""
+    return vendor.collect_parts(_translate_parts(body), body.budget)
 
 
-def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
-    tree = parse_body(body.content, body.budget)
-    lines = [line for _, line in enumerate_objects(tree.get(_LINES), f"/{_LINES}")]
+def _translate_parts(body: VendorBody) -> Iterator[BodyItem]:
+    tree = vendor.parse_body(body.content, body.budget)
+    items = vendor.enumerate_items(tree.get("lines"), "/lines")
+    lines = [vendor.require_object(line, at) for at, line in items]
     if not lines:
-        raise RejectedEvent("out_of_range", f"/{_LINES}", f"/{_LINES}: at least one is wanted")
+        raise field_error("out_of_range", "/lines", "at least one is wanted")
     for name in _HEAD_NAMES:
         # A name of another type is refused by the contract, line by line.
         if isinstance(tree.get(name), str):
-            read_name(tree[name], f"/{name}")
+            vendor.read_name(tree[name], f"/{name}")
     _refuse_duplicate_lines(lines)
-    head = {name: value for name, value in tree.items() if name != _LINES}
+    head = {name: value for name, value in tree.items() if name != "lines"}
     for line in lines:
-        yield from guard_event(_messages(head, line), line)
+        yield from vendor.guard_event(_messages(head, line), line)
 
 
 def _messages(head: JsonObject, line: JsonObject) -> Iterator[bytes]:
-    yield encode_message(**{**head, **line})
+    yield vendor.encode_message(**{**head, **line})
 
 
 def _refuse_duplicate_lines(lines: Sequence[JsonObject]) -> None:
     # The second of two pallets of one article would count as a duplicate of the first, and be
-    # ignored.
-    counts = Counter(name for line in lines for name in _name(line))
+    # ignored. The names are compared as texts, because 7 and "7" are the same article.
+    counts: Counter[str] = Counter()
+    for line in lines:
+        names = [name for name in _NAMES if name in line]
+        counts.update(str(line[name]) for name in names[:1])
     alike = next((name for name, count in counts.items() if count > 1), None)
     if alike is not None:
-        raise RejectedEvent(
-            "duplicate_field",
-            f"/{_LINES}",
-            f"/{_LINES}: {alike[:60]} is there twice; number such lines in a field `line`",
-        )
-
-
-def _name(line: JsonObject) -> list[str]:
-    """The identifying name of a line, in a list; empty for a line that the contract refuses."""
-    # As text, because 7 and "7" are the same article.
-    names = [name for name in _NAMES if name in line]
-    return [str(line[name]) for name in names[:1]]
+        what = f"{alike[:60]} is there twice; number such lines in a field `line`"
+        raise field_error("duplicate_field", "/lines", what)

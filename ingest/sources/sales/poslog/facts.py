@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ingest.contract.tables import read_table, wrong_table
 from ingest.sources.sales.record import ReceiptStatus
+from schemas.source import BadSource, read_yaml
 from tally.events.receipt_rules import LINE_TYPES, LineType, StrictStruct
 
 FILE = Path(__file__).with_name("facts.yaml")
@@ -18,10 +18,7 @@ StatusRole: TypeAlias = ReceiptStatus | Literal["void", "correction", "skipped",
 
 
 class LineItemFact(StrictStruct, frozen=True):
-    """What an element of a LineItem counts as, and the paths of its money; the first path counts.
-
-    `refund_as` is the type of an element with Refund="true".
-    """
+    """What an element counts as, also with Refund; the first path that is filled is its money."""
 
     role: LineRole = msgspec.field(name="as")
     amount: tuple[str, ...] = ()
@@ -46,9 +43,9 @@ class PoslogFacts(StrictStruct, frozen=True):
 @cache
 def load_facts() -> PoslogFacts:
     """The table. Raises BadSource that names the file and what is wrong."""
-    facts = read_table(FILE, PoslogFacts)
+    facts: PoslogFacts = read_yaml(FILE, PoslogFacts)
     for name, fact in facts.line_items.items():
         needs_amount = fact.role in LINE_TYPES or fact.role == "discount"
         if needs_amount != bool(fact.amount):
-            raise wrong_table(FILE, f"line_items: {name}: `amount` goes with money, and only there")
+            raise BadSource(f"{FILE}: line_items: {name}: `amount` goes with money, and only there")
     return facts

@@ -1,4 +1,4 @@
-"""Reads the LineItems of a RetailTransaction as lines of a message.
+"""Reads the LineItems of a RetailTransaction as lines of a message, and its totals.
 
 Amounts have no sign in the standard: the element says whether goods were sold or came back. Tills
 that write signs all the same are read too. Source: POSLogV6.0.0.xsd.
@@ -9,10 +9,9 @@ from decimal import Decimal, DecimalException
 from typing import Any, TypeAlias
 from xml.etree.ElementTree import Element
 
-from ingest.contract.work import WorkBudget
+from ingest.contract.vendor import WorkBudget
 from ingest.sources.sales.lines import MAX_LINES, PAYMENTS
 from ingest.sources.sales.poslog import xml
-from ingest.sources.sales.poslog.cancelled import cancel_line, cancel_linked
 from ingest.sources.sales.poslog.facts import LineItemFact, load_facts
 from ingest.sources.sales.poslog.line import (
     GOODS,
@@ -21,6 +20,8 @@ from ingest.sources.sales.poslog.line import (
     NumberOrText,
     PoslogLine,
     as_text,
+    cancel_line,
+    cancel_linked,
     invalid_line,
     read_number,
     to_number,
@@ -70,15 +71,8 @@ def read_lines(
 
 def is_return(lines: Sequence[PoslogLine]) -> bool:
     """Whether goods came back, and none was sold."""
-    roles = {line.role for line in lines if line.is_goods and not line.is_cancelled}
+    roles = {line.role for line in lines if line.role in GOODS and not line.is_cancelled}
     return roles == {"goods_back"}
-
-
-def sum_lines(lines: Sequence[PoslogLine]) -> Decimal | None:
-    """The sum of the lines that are not cancelled; None if one of them is no number."""
-    totals = [line.total for line in lines if not line.is_cancelled]
-    numbers = [total for total in totals if isinstance(total, Decimal)]
-    return sum(numbers, ZERO) if len(numbers) == len(totals) else None
 
 
 def to_fields(line: PoslogLine) -> LineFields:
@@ -101,8 +95,7 @@ def _read_element(
     element: Element, sequence: str | None, item_types: Mapping[str, str]
 ) -> Iterator[PoslogLine]:
     """The line of an element, and the lines of the roundings in it."""
-    line = _read_line(element, sequence, item_types)
-    if line is not None:
+    if line := _read_line(element, sequence, item_types):
         yield line
     # A tender in cash says by how much the total was rounded for it.
     for rounding in xml.children(element, "Rounding"):
@@ -150,12 +143,9 @@ def _read_goods(
     is_refund = item_type in facts.refunds or line_type == "deposit_refund"
     if isinstance(total, Decimal) and is_refund and role == "goods":
         total = -abs(total)
-    price = None
     # Tills that leave out the total send the price of one unit.
-    if total is None:
-        price = xml.text(element, "ActualSalesUnitPrice") or xml.text(
-            element, "RegularSalesUnitPrice"
-        )
+    price_names = ("ActualSalesUnitPrice", "RegularSalesUnitPrice") if total is None else ()
+    prices = (xml.text(element, price_name) for price_name in price_names)
     return PoslogLine(
         element=xml.name(element),
         role=role,
@@ -165,7 +155,7 @@ def _read_goods(
         amount=to_number(xml.text(element, "Quantity")) or ONE,
         item_id=code,
         category=category,
-        price=price,
+        price=next(filter(None, prices), None),
         line_type="item" if is_unmapped else line_type or item_type,
         item_type=item_type if is_unmapped else None,
     )
@@ -190,9 +180,8 @@ def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> P
     if fact.role == "discount" and xml.attribute(element, path, "Action") == "Add":
         line_type = f"{name} that adds"
     item = xml.text(element, "Description") or xml.text(element, "PromotionID") or name
-    return (
-        PoslogLine(name, fact.role, sequence, item, total, line_type=line_type) if total else None
-    )
+    line = PoslogLine(name, fact.role, sequence, item, total, line_type=line_type)
+    return line if total else None
 
 
 def _read_rounding(element: Element, sequence: str | None) -> PoslogLine | None:
@@ -202,9 +191,8 @@ def _read_rounding(element: Element, sequence: str | None) -> PoslogLine | None:
     if direction in ("Up", "Down"):
         total = without_sign(total, is_negative=direction == "Down")
     name = xml.name(element)
-    return (
-        PoslogLine(name, "rounding", sequence, name, total, line_type="rounding") if total else None
-    )
+    line = PoslogLine(name, "rounding", sequence, name, total, line_type="rounding")
+    return line if total else None
 
 
 def _is_no_money(element: Element) -> bool:
@@ -215,9 +203,8 @@ def _is_no_money(element: Element) -> bool:
     """
     attributes = {key.rpartition("}")[2]: value for key, value in element.items()}
     category = xml.text(element, "RewardCategory")
-    is_share = (
-        attributes.get("detailedData") == "true" and attributes.get("summarizedActivity") != "true"
-    )
+    is_detailed = attributes.get("detailedData") == "true"
+    is_share = is_detailed and attributes.get("summarizedActivity") != "true"
     return is_share or category not in (None, "Monetary") or xml.is_set(element, "UnusedFlag")
 
 
@@ -229,10 +216,7 @@ def _carries_money(element: Element) -> bool:
 
 
 def _set_signs(lines: Sequence[PoslogLine]) -> None:
-    """Give goods that came back, and discounts, the signs with which they count.
-
-    Tills write the amounts of returns without a sign, or with a minus: the sum shows which.
-    """
+    """Give returns and discounts the signs with which they count; tills write either."""
     back = [line for line in lines if line.role == "goods_back" and not line.is_cancelled]
     are_positive, is_back = _sum_amounts(back) > 0, is_return(lines)
     for line in lines:
@@ -248,9 +232,8 @@ def _set_signs(lines: Sequence[PoslogLine]) -> None:
 
 def _sum_amounts(lines: Sequence[PoslogLine]) -> Decimal:
     totals = (line.total for line in lines if isinstance(line.total, Decimal))
-    return sum(totals, ZERO) or sum(
-        (line.amount for line in lines if isinstance(line.amount, Decimal)), ZERO
-    )
+    amounts = (line.amount for line in lines if isinstance(line.amount, Decimal))
+    return sum(totals, ZERO) or sum(amounts, ZERO)
 
 
 def _unit_price(line: PoslogLine) -> str | None:
@@ -264,6 +247,61 @@ def _unit_price(line: PoslogLine) -> str | None:
     return format(abs(price), "f")
 
 
-def is_part_of_total(line: PoslogLine) -> bool:
-    """Whether the line is part of the receipt's total."""
-    return line.line_type not in PAYMENTS and not line.is_cancelled
+def read_net_total(
+    retail: Element, lines: Sequence[PoslogLine], currency: str | None
+) -> str | None:
+    """The till's total to check, with tax or without, as the lines are.
+
+    Net and grand totals are both read. Neither says whether it includes tax, so the reading that is
+    nearest to the lines is taken for each. The total that is farther away is returned, so that the
+    contract refuses the receipt if one of the two does not fit. None if no total is given.
+    """
+    totals = [
+        (role, amount)
+        for role, total, amount in _read_totals(retail)
+        if total.get("CurrencyCode") in (None, currency) and total.get("Type") != "Estimated"
+    ]
+    # The schema leaves it to the till whether the lines include tax.
+    nets = [amount for role, amount in totals if role == "net"]
+    counted = [line for line in lines if line.line_type not in PAYMENTS and not line.is_cancelled]
+    numbers = [line.total for line in counted if isinstance(line.total, Decimal)]
+    added = sum(numbers, ZERO)
+    if not nets or len(numbers) < len(counted):
+        return format(nets[0], "f") if nets else None
+    tax = next((amount for role, amount in totals if role == "tax"), ZERO)
+    tip = next((amount for role, amount in totals if role == "tip"), ZERO)
+    is_back = is_return(lines)
+
+    def distance(reading: Decimal) -> Decimal:
+        return abs(reading - added)
+
+    nearest = [min(_readings(net, tax, tip, is_back), key=distance) for net in nets]
+    return format(max(nearest, key=distance), "f")
+
+
+def read_tip(retail: Element) -> PoslogLine | None:
+    """The line of the tip: the total of tips if there is one, else the sum of the tenders' tips."""
+    totals = [amount for role, _, amount in _read_totals(retail) if role == "tip"]
+    tenders = (
+        read_number(xml.text(tender, "Tip"))
+        for line_item in xml.children(retail, "LineItem")
+        for tender in xml.children(line_item, "Tender")
+    )
+    tip = totals[0] if totals else sum((amount for amount in tenders if amount), ZERO)
+    return PoslogLine("Tip", "tip", None, "Tip", tip, line_type="tip") if tip else None
+
+
+def _readings(net: Decimal, tax: Decimal, tip: Decimal, is_back: bool) -> Iterator[Decimal]:
+    for reading in (net, -net) if is_back else (net,):
+        for taxed in (reading, reading - tax, reading + tax):
+            yield from (taxed, taxed + tip)
+
+
+def _read_totals(retail: Element) -> Iterator[tuple[str, Element, Decimal]]:
+    """Role, element and amount of each known total; negative for money returned to the customer."""
+    for total in xml.children(retail, "Total"):
+        role = load_facts().totals.get(total.get("TotalType") or "")
+        amount = read_number((total.text or "").strip())
+        if role and amount is not None:
+            # Amounts have no sign in the standard, but some tills write one all the same.
+            yield role, total, -abs(amount) if total.get("TypeCode") == "Return" else amount

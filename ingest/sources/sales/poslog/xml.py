@@ -46,11 +46,7 @@ class _CheckedStream:
     content: BinaryIO
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes.
-
-        Raises RejectedEvent not_xml for a namespace address of too many characters, and for an
-        encoding in which such an address would not be found.
-        """
+        """The next bytes. Raises RejectedEvent for a long namespace, or where none can be found."""
         before = self.content.tell()
         piece = self.content.read(size)
         # A declaration may begin in this piece and end in the next one.
@@ -59,9 +55,8 @@ class _CheckedStream:
         if b"\0" in piece:
             raise RejectedEvent("not_xml", "", "the body has zero bytes; send it as UTF-8")
         if _LONG_NAME_SPACE.search(piece + ahead):
-            raise RejectedEvent(
-                "not_xml", "", f"a name space has more than {_MAX_NAME_SPACE} characters"
-            )
+            what = f"a name space has more than {_MAX_NAME_SPACE} characters"
+            raise RejectedEvent("not_xml", "", what)
         return piece
 
 
@@ -77,10 +72,7 @@ def closing_time(transaction: Element) -> str | None:
 
 
 def _outermost_transactions(content: BinaryIO) -> Iterator[Element]:
-    """Yield the outermost transactions: the body itself, below its root, or deeper.
-
-    Some tills put them into an envelope or into batches.
-    """
+    """The body itself, or those below its root, or deeper: in an envelope or in batches."""
     opened: list[Element] = []
     within = 0
     for event, element in _parse_events(content):

@@ -7,30 +7,11 @@ documentation, "P8815-2 3D people counter API".
 from collections.abc import Iterator
 from typing import Any
 
-from ingest.contract.vendor import (
-    SkippedPart,
-    UnreadablePart,
-    VendorBody,
-    collect_parts,
-    enumerate_items,
-    guard_event,
-    make_placeholder,
-    parse_body,
-    read_counts,
-    read_name,
-    require_object,
-    require_value,
-    wrong_type_error,
-)
-from ingest.contract.wire import JsonObject
-from ingest.sources.traffic.device import (
-    UNFINISHED,
-    PushHead,
-    encode_interval,
-    is_unfinished,
-    read_time,
-    round_to_second,
-)
+from ingest.contract import vendor
+from ingest.contract.vendor import BodyItem, SkippedPart, VendorBody
+from ingest.contract.wire import JsonObject, field_error
+from ingest.sources.traffic import device
+from ingest.sources.traffic.device import PushHead
 from tally.errors import RejectedEvent
 
 # Fields of the camera's other answers, which count persons since midnight by its own clock.
@@ -38,58 +19,42 @@ _CUMULATIVE = frozenset(("total_in", "total_out", "occupancy", "timestamp"))
 
 
 def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
-    """Yield a message for each interval of people counts that was over when it was sent.
-
-    Raises RejectedEvent for a body that is no push of people counts, or names no camera;
-    BodyTooLarge.
-    """
-    return collect_parts(_translate_parts(body), body.budget)
+    """A message for each interval that was over when sent. Raises RejectedEvent, BodyTooLarge."""
+    return vendor.collect_parts(_translate_parts(body), body.budget)
 
 
-def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
-    tree = parse_body(body.content, body.budget)
+def _translate_parts(body: VendorBody) -> Iterator[BodyItem]:
+    tree = vendor.parse_body(body.content, body.budget)
     _refuse_cumulative(tree)
-    camera = require_object(tree.get("sensor"), "/sensor")
-    serial = read_name(require_value(camera, "serial", "/sensor"), "/sensor/serial")
+    camera = vendor.require_object(tree.get("sensor"), "/sensor")
+    serial = vendor.read_name(vendor.require_value(camera, "serial", "/sensor"), "/sensor/serial")
     clock = body.rules.sensor(serial).entry.clock
-    head = PushHead(serial, clock, read_time(tree, "utcSent"))
-    measurements = require_object(tree.get("data"), "/data").get("measurements")
-    for at, measured in enumerate_items(measurements, "/data/measurements"):
-        yield from guard_event(_messages(measured, at, head), measured, serial)
+    head = PushHead(serial, clock, device.read_time(tree, "utcSent"))
+    measurements = vendor.require_object(tree.get("data"), "/data").get("measurements")
+    for at, measured in vendor.enumerate_items(measurements, "/data/measurements"):
+        yield from vendor.guard_event(_messages(measured, at, head), measured, serial)
 
 
-def _messages(
-    measured: Any, at: str, head: PushHead
-) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+def _messages(measured: Any, at: str, head: PushHead) -> Iterator[BodyItem]:
     if not isinstance(measured, dict):
-        yield make_placeholder(measured, wrong_type_error("object", at), head.serial)
+        error = field_error("wrong_type", at, "an object is wanted")
+        yield vendor.make_placeholder(measured, error, head.serial)
     elif measured.get("kind") != "people-counts":
         yield SkippedPart("measurements of another kind than people-counts")
-    elif is_unfinished(measured.get("utcTo"), head.sent, head.clock):
-        yield SkippedPart(UNFINISHED)
+    elif device.is_unfinished(measured.get("utcTo"), head.sent, head.clock):
+        yield SkippedPart(device.UNFINISHED)
     else:
-        yield _message(measured, head)
-
-
-def _message(measured: JsonObject, head: PushHead) -> bytes:
-    items = measured.get("items")
-    # Adults are sent beside the persons and never instead: each adult was counted as a person too.
-    adults = read_counts(items, "direction", "adults")
-    return encode_interval(
-        head.serial,
-        (measured.get("utcFrom"), measured.get("utcTo")),
-        read_counts(items, "direction", "count"),
-        head.clock,
-        sent=round_to_second(head.sent, head.clock),
-        adults=[pair for pair in adults if None not in pair] or None,
-    )
+        span = measured.get("utcFrom"), measured.get("utcTo")
+        items = measured.get("items")
+        # Each adult was counted as a person too: adults are sent beside persons, never instead.
+        adults = vendor.read_counts(items, "direction", "adults")
+        named_adults = [pair for pair in adults if None not in pair] or None
+        counts = vendor.read_counts(items, "direction", "count")
+        yield device.encode_interval(head, span, counts, adults=named_adults)
 
 
 def _refuse_cumulative(tree: JsonObject) -> None:
     if "data" not in tree and not _CUMULATIVE.isdisjoint(tree):
-        raise RejectedEvent(
-            "wrong_type",
-            "",
-            "these are counts since midnight: one that is lost, or comes twice, would be counted"
-            ' as persons; let the camera push "Axis Retail Data" every 1, 5 or 15 minutes',
-        )
+        what = "these are counts since midnight: one that is lost, or comes twice, would be counted"
+        fix = 'let the camera push "Axis Retail Data" every 1, 5 or 15 minutes'
+        raise RejectedEvent("wrong_type", "", f"{what} as persons; {fix}")

@@ -15,14 +15,8 @@ from io import BytesIO, TextIOWrapper
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-from ingest.contract.vendor import (
-    SkippedPart,
-    UnreadablePart,
-    VendorBody,
-    collect_parts,
-    guard_event,
-)
-from ingest.sources.traffic.device import encode_interval
+from ingest.contract.vendor import BodyItem, SkippedPart, VendorBody, collect_parts, guard_event
+from ingest.sources.traffic.device import PushHead, encode_interval
 from tally.errors import BadInstant, RejectedEvent
 from tally.time.instants import format_utc, instants_at_local_time, parse_instant
 
@@ -46,16 +40,12 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     return collect_parts(_translate_parts(body), body.budget)
 
 
-def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
-    serial = body.parameters.get("sensor")
+def _translate_parts(body: VendorBody) -> Iterator[BodyItem]:
+    serial = body.parameters.get("sensor", "")
     zone = body.rules.sensor(serial).zone
     if zone is None:
-        raise RejectedEvent(
-            "unknown_sensor",
-            "/sensor",
-            "the file's times are a store's: name its camera, one of the stores file, as in"
-            " ?sensor=accc00000001",
-        )
+        what = "the file's times are a store's: name its camera, one of the stores file"
+        raise RejectedEvent("unknown_sensor", "/sensor", f"{what}, as in ?sensor=accc00000001")
     settled = _read_export_time(body) - _EXPORT_MARGIN
     # Empty lines yield nothing, but reading them is work as well.
     body.budget.count_steps(body.content.count(b"\n"))
@@ -83,26 +73,26 @@ def _read_export_time(body: VendorBody) -> datetime:
         raise RejectedEvent(f"timestamp_{error.kind}", "/exported_at", str(error)) from error
 
 
-def _messages(line: _CsvLine, serial: str | None, span: _LineSpan) -> Iterator[bytes]:
+def _messages(line: _CsvLine, serial: str, span: _LineSpan) -> Iterator[bytes]:
     # A time that stays ambiguous is sent unchanged: without a zone the contract refuses it.
     begins, ends = span
-    times = (
-        format_utc(begins) if begins else line["start"],
-        format_utc(ends) if ends else line["end"],
-    )
+    start = format_utc(begins) if begins else line["start"]
+    end = format_utc(ends) if ends else line["end"]
     counts = [(name, _number(line[name])) for name in ("in", "out")]
-    yield encode_interval(serial, times, counts, **_refusal_fields(line, span))
+    why = _refusal_reason(span)
+    columns = line if why else None
+    head = PushHead(serial, "rfc3339", None)
+    yield encode_interval(head, (start, end), counts, why=why, columns=columns)
 
 
-def _refusal_fields(line: _CsvLine, span: _LineSpan) -> Mapping[str, Any]:
-    """For a line without a valid time, what to correct in it, and its columns; else nothing."""
+def _refusal_reason(span: _LineSpan) -> str | None:
+    """What to correct in a line without a valid time; None for any other line."""
     begins, ends = span
     if begins and ends:
         why = "column end: a time after the one of column start is wanted"
-        return {} if ends > begins else {"why": why, "columns": line}
+        return None if ends > begins else why
     column = "end" if begins else "start"
-    why = f"column {column}: one time of the store's clock is wanted, as 2026-03-02 10:00:00"
-    return {"why": why, "columns": line}
+    return f"column {column}: one time of the store's clock is wanted, as 2026-03-02 10:00:00"
 
 
 def _lines(content: bytes) -> Iterator[_CsvLine]:
@@ -114,9 +104,8 @@ def _lines(content: bytes) -> Iterator[_CsvLine]:
     lines = TextIOWrapper(BytesIO(content), "utf-8-sig", "backslashreplace")
     names = _cells(next(lines, ""))
     if missing := [name for name in _COLUMNS if name not in names]:
-        raise RejectedEvent(
-            "missing_field", "", f"the first line lacks {', '.join(missing)} as a column"
-        )
+        what = f"the first line lacks {', '.join(missing)} as a column"
+        raise RejectedEvent("missing_field", "", what)
     for line in lines:
         if line.strip():
             cells_by_name = dict(zip(names, _cells(line), strict=False))
@@ -167,11 +156,10 @@ def _instants(local: str, zone: ZoneInfo) -> Sequence[datetime]:
         # The end of a day is the midnight of the next one.
         days = _DAY * local.endswith(_END_OF_DAY)
         shown = _local_time(local.replace(_END_OF_DAY, _MIDNIGHT)) + days
-        instants = instants_at_local_time(shown, zone)
+        if instants := instants_at_local_time(shown, zone):
+            return instants
         # The first local time that clocks skip is the instant at which they are set forward.
-        return instants or [
-            instant + _SECOND for instant in instants_at_local_time(shown - _SECOND, zone)
-        ]
+        return [before + _SECOND for before in instants_at_local_time(shown - _SECOND, zone)]
     except (ValueError, OverflowError):
         return []
 

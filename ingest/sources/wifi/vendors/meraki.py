@@ -8,20 +8,13 @@ developer documentation, "Scanning API".
 
 import hmac
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-from ingest.contract.vendor import (
-    SkippedPart,
-    UnreadablePart,
-    VendorBody,
-    collect_parts,
-    count_values,
-    encode_message,
-    guard_event,
-)
-from ingest.contract.wire import JsonObject, parse_object
+from ingest.contract import vendor
+from ingest.contract.vendor import BodyItem, SkippedPart, VendorBody
+from ingest.contract.wire import JsonObject, field_error, parse_object
 from ingest.installation.arrival import Rules
 from ingest.sources.wifi.address import classify_address
 from ingest.sources.wifi.contract import KEY_GRACE, NO_STORE_TEXT, usable_key_period
@@ -31,9 +24,9 @@ from ingest.sources.wifi.meraki_readings import (
     read_second,
     readings,
 )
-from tally.errors import Forbidden, RejectedEvent
+from tally.errors import Forbidden
+from tally.time.day_clock import DatedPeriod
 from tally.time.instants import format_utc
-from tally.time.key_periods import DatedPeriod
 
 FORMAT = "meraki"
 _WIFI = ("WiFi", "DevicesSeen")
@@ -59,10 +52,6 @@ _MINUTE, _MAX_MINUTES = timedelta(minutes=1), 5
 _StoreAtInstant: TypeAlias = Callable[[datetime | None], str | None]
 
 
-# Begin and end in a body.
-_BytesSpan: TypeAlias = tuple[int, int]
-
-
 class _PresenceMinute(NamedTuple):
     """A minute in which an access point was there."""
 
@@ -72,8 +61,8 @@ class _PresenceMinute(NamedTuple):
 
 def greeting(rules: Rules) -> str | None:
     """The validator that Meraki's cloud reads at the address before it sends; None if not set."""
-    vendor = rules.devices.vendors.get(FORMAT)
-    return vendor.validator or None if vendor else None
+    listed = rules.devices.vendors.get(FORMAT)
+    return listed.validator or None if listed else None
 
 
 def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
@@ -82,10 +71,10 @@ def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     Raises Forbidden for a body with another secret; RejectedEvent for one that is no JSON object
     or of an unknown version; KeysUnreachable, BodyTooLarge.
     """
-    return collect_parts(_translate_parts(body), body.budget)
+    return vendor.collect_parts(_translate_parts(body), body.budget)
 
 
-def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+def _translate_parts(body: VendorBody) -> Iterator[BodyItem]:
     content = _repair_json(body)
     tree = parse_object(content, len(content))
     _check_secret(tree, body.rules)
@@ -109,18 +98,14 @@ def _translate_parts(body: VendorBody) -> Iterator[bytes | SkippedPart | Unreada
     for reading in heard:
         store_id = store_at(reading.at)
         if store_id is not None:
-            yield from guard_event(_reading_messages(reading, store_id, body), _A_READING)
+            yield from vendor.guard_event(_messages(reading, store_id, body), _A_READING)
     yield from _heartbeats(presences, store_at, body)
 
 
 def _repair_json(body: VendorBody) -> bytes:
-    """The body, with useless parts that are no JSON replaced. Raises BodyTooLarge.
-
-    These are words for unknown numbers, as were seen in coordinates, and lone surrogates where a
-    text was cut.
-    """
+    """The body with unknown numbers and cut texts (lone surrogates) replaced."""
     content = body.content
-    count_values(content, body.budget)
+    vendor.count_values(content, body.budget)
     if b"NaN" in content or b"Infinity" in content:
         words = (match.span(1) for match in _UP_TO_WORD.finditer(content) if match[1])
         content = _replace(content, words, b"null")
@@ -130,8 +115,7 @@ def _repair_json(body: VendorBody) -> bytes:
     return content
 
 
-def _replace(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
-    """The content with the bytes `by` in each of the places, which ascend."""
+def _replace(content: bytes, places: Iterable[Sequence[int]], by: bytes) -> bytes:
     # The places are replaced one after the other: sub() would keep all matches until the end.
     result, done = bytearray(), 0
     for begin, end in places:
@@ -141,8 +125,8 @@ def _replace(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
 
 
 def _check_secret(tree: JsonObject, rules: Rules) -> None:
-    vendor, secret = rules.devices.vendors.get(FORMAT), tree.get("secret")
-    expected = vendor.secret.encode() if vendor else b""
+    listed, secret = rules.devices.vendors.get(FORMAT), tree.get("secret")
+    expected = listed.secret.encode() if listed else b""
     sent = secret.encode() if isinstance(secret, str) else b""
     # The comparison takes the same time for any secret; without a set secret no sender is known.
     if not expected or not hmac.compare_digest(sent, expected):
@@ -152,16 +136,12 @@ def _check_secret(tree: JsonObject, rules: Rules) -> None:
 def _major_version(tree: JsonObject) -> str:
     major = str(tree.get("version")).partition(".")[0]
     if major not in ("2", "3"):
-        raise RejectedEvent("unknown_schema_version", "/version", "/version: 2 and 3 are known")
+        raise field_error("unknown_schema_version", "/version", "2 and 3 are known")
     return major
 
 
 def _store_lookup(data: JsonObject, body: VendorBody) -> _StoreAtInstant:
-    """A function for the store of the body: the one that lists its network.
-
-    If no store lists the network (version 2 names none), it is the one that lists the access point
-    at that instant.
-    """
+    """Finds the body's store by its network, or else by the access point at that instant."""
     network, devices = data.get("networkId"), body.rules.devices
     of_network = devices.networks.get(network) if isinstance(network, str) else None
     if of_network is not None:
@@ -179,22 +159,19 @@ def _message_without_store(data: JsonObject) -> bytes:
         names = _access_point_names([data], "apMac") - _client_names(data)
         who = {"access_point": next(iter(names), _NO_ACCESS_POINT)}
     happened_at = _NO_INSTANT if ended_at is None else format_utc(ended_at)
-    return encode_message(**who, happened_at=happened_at, heard=NO_STORE_TEXT)
+    return vendor.encode_message(**who, happened_at=happened_at, heard=NO_STORE_TEXT)
 
 
-def _reading_messages(heard: ClientReading, store_id: str, body: VendorBody) -> Iterator[bytes]:
-    yield _message(heard, store_id, body)
-
-
-def _message(heard: ClientReading, store_id: str, body: VendorBody) -> bytes:
+def _messages(heard: ClientReading, store_id: str, body: VendorBody) -> Iterator[bytes]:
+    period, keys = _period(heard.at, store_id, body), body.rules.devices.keys
     # The contract refuses a value that cannot be read, and names the field.
-    return encode_message(
+    yield vendor.encode_message(
         store_id=store_id,
         happened_at=_NO_INSTANT if heard.at is None else format_utc(heard.at),
         ap_id=heard.access_point or _NO_ACCESS_POINT,
         rssi_dbm=heard.message_dbm,
         mac_class=classify_address(heard.address, heard.is_associated),
-        device_hash=_device_hash(heard, store_id, body),
+        device_hash=period and keys.hash_address(heard.address, store_id, period, KEY_GRACE),
     )
 
 
@@ -205,20 +182,15 @@ def _heartbeats(
         store_id = store_at(at)
         if store_id is not None and _period(at, store_id, body) is not None:
             fields = {"store_id": store_id, "ap_id": access_point, "happened_at": format_utc(at)}
-            yield encode_message(**fields, heartbeat=True)
+            yield vendor.encode_message(**fields, heartbeat=True)
 
 
 def _presences(
     data: JsonObject, heard: Iterable[ClientReading], body: VendorBody
 ) -> list[_PresenceMinute]:
-    """The minutes in which access points were there.
-
-    A listed access point was there for all of the body's time, even if it heard no device. In a
-    body that lists none, an access point was there in the minutes in which it heard a device.
-    """
-    listed = _access_point_names(data.get("reportingAps"), "mac") | _access_point_names(
-        [data], "apMac"
-    )
+    """The minutes of listed access points, or without any of those that heard a device."""
+    reporting, own = data.get("reportingAps"), [data]
+    listed = _access_point_names(reporting, "mac") | _access_point_names(own, "apMac")
     minutes = {_PresenceMinute(name, at) for name in listed for at in _body_minutes(data, body)}
     if not listed:
         minutes = {
@@ -231,10 +203,7 @@ def _presences(
 
 
 def _client_names(data: JsonObject) -> set[str]:
-    """The clients' addresses in the spelling of access points.
-
-    Such an access point is none, but a client's address in the wrong place.
-    """
+    """The clients' addresses, spelled as access points: what has such a name is no access point."""
     return _access_point_names(data.get("observations"), "clientMac")
 
 
@@ -258,14 +227,6 @@ def _body_minutes(data: JsonObject, body: VendorBody) -> list[datetime]:
     first = begin.replace(second=0, microsecond=0)
     count = min(_MAX_MINUTES, -((first - end) // _MINUTE))
     return [first + number * _MINUTE for number in range(count)]
-
-
-def _device_hash(heard: ClientReading, store_id: str, body: VendorBody) -> str | None:
-    """The device's hash in the key period of its instant; None without an instant or a key."""
-    period = _period(heard.at, store_id, body)
-    if period is None:
-        return None
-    return body.rules.devices.hash_address(heard.address, store_id, period, KEY_GRACE)
 
 
 def _period(at: datetime | None, store_id: str, body: VendorBody) -> DatedPeriod | None:

@@ -1,17 +1,41 @@
-"""The currency of a store's receipts that name none, and how its tills round.
-
-Both depend on the day on which a receipt was closed, so that a receipt sent again stays the same.
-"""
+"""The clock of each store, the currency of its receipts, and how its tills round, by day."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
-from ingest.installation.store_clocks import StoreClocks
 from runtime.registry.stores import StoreEntry
 from tally.config.settings import Settings
 from tally.errors import BadSettings
 from tally.events.money import CURRENCIES, HALF_UP_BY_LINE, ROUNDINGS, TillRounding
+from tally.time.day_clock import DayClock
+
+
+@dataclass(frozen=True)
+class StoreClocks:
+    """The clocks of the stores in the stores file, by store, and the default of all others."""
+
+    default: DayClock = field(default_factory=lambda: DayClock.from_zone(ZoneInfo("UTC")))
+    by_store: Mapping[str, DayClock] = field(default_factory=dict)
+
+    @classmethod
+    def from_stores(cls, stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> "StoreClocks":
+        """The clocks of these stores; `default_zone` is the zone of a store that names none."""
+        clocks = {store_id: entry.clock(default_zone.key) for store_id, entry in stores.items()}
+        return cls(DayClock.from_zone(default_zone), clocks)
+
+    def clock(self, store_id: str) -> DayClock:
+        """The clock of a store."""
+        return self.by_store.get(store_id, self.default)
+
+    def day(self, store_id: str, instant: datetime) -> date:
+        """The store's own day that holds the instant."""
+        try:
+            return self.clock(store_id).day(instant)
+        except OverflowError:
+            # Near either end of the calendar the UTC day serves instead.
+            return instant.date()
 
 
 @dataclass(frozen=True)
@@ -26,15 +50,10 @@ class StoreMoney:
     def from_settings(
         cls, settings: Settings, stores: Mapping[str, StoreEntry], clocks: StoreClocks
     ) -> "StoreMoney":
-        """The money rules of these settings and stores.
-
-        Raises BadSettings for a default that is no currency.
-        """
+        """The money rules of these settings and stores. Raises BadSettings."""
         if settings.default_currency not in CURRENCIES:
-            raise BadSettings(
-                f"TALLY_DEFAULT_CURRENCY: {settings.default_currency!r} is no currency of ISO 4217,"
-                " e.g. EUR"
-            )
+            what = f"{settings.default_currency!r} is no currency of ISO 4217, e.g. EUR"
+            raise BadSettings(f"TALLY_DEFAULT_CURRENCY: {what}")
         entries = {
             name: entry
             for name, entry in stores.items()

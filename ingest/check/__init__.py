@@ -1,1 +1,0 @@
-"""Reports what a body would count as, without sending it."""
