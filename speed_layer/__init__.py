@@ -1,4 +1,1 @@
-"""The speed layer: streaming queries that are seconds behind the stores.
-
-They keep the view rows of open windows in Cassandra up to date.
-"""
+"""The speed layer: streaming queries that keep the view rows of open windows up to date."""

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from runtime.kafka.offsets import Offsets
-from runtime.registry.visit_rules import load_families
+from runtime.registry.stores import load_families
 from speed_layer import driver
-from speed_layer.input.session import FindFloor, StartOptions
-from speed_layer.input.source import ReadStream, read_canonical_stream
-from speed_layer.progress.start_position import compute_floor
+from speed_layer.checkpoint_files import compute_floor
+from speed_layer.session import FindFloor, ReadStream, StartOptions, read_canonical_stream
 from speed_layer.state.sink import MakeSink, RowSink
 from speed_layer.supervisor import QueryDefinition
 from speed_layer.views import QUERY, start_views
@@ -25,60 +24,43 @@ def main(
     find_floor: FindFloor = compute_floor,
     read: ReadStream = read_canonical_stream,
 ) -> int:
-    """Run the job and return its exit code (runtime/process/job.py).
-
-    `sink`, `find_floor` and `read` are seams at which tests inject faults.
-    """
+    """Run the job and return its exit code; tests inject faults by all arguments but the first."""
     parser = argparse.ArgumentParser(prog="python -m speed_layer.job", description=__doc__)
     parser.add_argument(
         "--starting-offsets",
         default="{}",
         metavar="JSON",
-        help=(
-            'where a query without a checkpoint begins, e.g. {"sales": {"0": 12}}; default: the'
-            " earliest records kept"
-        ),
+        help='where a query without a checkpoint begins, e.g. {"sales": {"0": 12}}; default: the'
+        " earliest records kept",
     )
     given = partial(parse_starting_offsets, parser.parse_args(argv).starting_offsets)
-    # Faults are injected by arguments and not by settings: none can be switched on in production
-    # (tests/controls).
+    # By arguments and not by settings: no fault can be switched on in production.
     start_options = StartOptions(find_floor, given, read)
     return driver.main("speed layer", lambda: [define_views_query(sink)], start_options)
 
 
 def parse_starting_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
-    """Parse the starting offsets of a topic, by partition, from text as '{"sales": {"0": 12}}'.
+    """The starting offsets of a topic, by partition, in a text as '{"sales": {"0": 12}}'.
 
-    The text is that of --starting-offsets. None if it does not name the topic; a partition that is
-    not named begins at 0. Raises BadSettings for another text, or a partition that the topic does
-    not have.
+    None if it does not name the topic; a partition that is not named begins at 0. Raises
+    BadSettings for another text, or a partition that the topic does not have.
     """
     try:
-        offsets = json.loads(text).get(topic)
-        given = (
-            None
-            if offsets is None
-            else {int(partition): int(offset) for partition, offset in offsets.items()}
-        )
+        if (offsets := json.loads(text).get(topic)) is None:
+            return None
+        given = {int(partition): int(offset) for partition, offset in offsets.items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise BadSettings(
-            f'--starting-offsets: {error}; give JSON such as {{"sales": {{"0": 12}}}}'
-        ) from error
-    if given is not None and not set(given) <= set(range(partitions)):
-        raise BadSettings(
-            f"--starting-offsets: {topic} has partitions 0 to {partitions - 1}, got {sorted(given)}"
-        )
-    return (
-        None
-        if given is None
-        else {partition: given.get(partition, 0) for partition in range(partitions)}
-    )
+        advice = 'give JSON such as {"sales": {"0": 12}}'
+        raise BadSettings(f"--starting-offsets: {error}; {advice}") from error
+    if not given.keys() <= {*range(partitions)}:
+        held = f"{topic} has partitions 0 to {partitions - 1}"
+        raise BadSettings(f"--starting-offsets: {held}, got {sorted(given)}")
+    return {partition: given.get(partition, 0) for partition in range(partitions)}
 
 
 def define_views_query(sink: MakeSink = RowSink) -> QueryDefinition:
     """The query of the views of all families, for a driver."""
-    # One query for all families: with ten queries a micro-batch took 5.5 s on two cores, with one
-    # 1.2 (measured).
+    # With ten queries a micro-batch took 5.5 s on two cores, with one 1.2 (measured).
     families = tuple(load_families(Settings.load()).values())
     return QueryDefinition(
         QUERY,

@@ -1,16 +1,11 @@
-"""The query of the raw receipts: each as it arrived, the first by offset wins.
-
-It is stateless and has its own checkpoint.
-"""
+"""The query of the raw receipts, without state: each as it arrived, the first by offset wins."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from cassandra.cluster import PreparedStatement, Session
-from cassandra.query import BoundStatement
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -20,8 +15,14 @@ from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import worker_session
 from runtime.registry.sources import SALES
 from runtime.spark.arrow import to_rows
-from speed_layer.state import partition_reports
-from speed_layer.state.partition_reports import PartitionReport, last_read
+from speed_layer.state.records import (
+    REPORT_SCHEMA,
+    PartitionReport,
+    crc_column,
+    last_read,
+    observe_reports,
+    to_record_batch,
+)
 from tally.config.settings import Settings
 from tally.families.family import MAX_TEXT_BYTES
 from tally.spark.record_columns import is_readable
@@ -43,17 +44,8 @@ COLUMNS = (
     # This must be the last column: the write timestamp is made of it.
     "source_offset",
 )
-KEYS = (
-    "year_day",
-    "operation_id",
-    "happened_at",
-    "vendor_fiscal_module",
-    "transaction_id",
-    "numbering_epoch",
-    "event_id",
-)
-
-ReceiptRow = tuple[Any, ...]
+# Those of the primary key.
+KEYS = (*COLUMNS[:6], "event_id")
 
 
 def parse_receipts(records: DataFrame) -> DataFrame:
@@ -75,18 +67,17 @@ def parse_receipts(records: DataFrame) -> DataFrame:
         "event_id",
     )
     # Lines read as strings keep their JSON text.
-    fields = [T.StructField(name, T.StringType()) for name in texts]
-    wire = T.StructType(
-        [*fields, T.StructField("lines", T.ArrayType(T.StringType()))],
-    )
+    wire = T.StructType([T.StructField(name, T.StringType()) for name in texts])
+    wire.add("lines", T.ArrayType(T.StringType()))
     parsed = records.select(
         F.from_json("value", wire).alias("receipt"),
         is_readable(F.col("value"), SALES).alias("is_readable"),
         "*",
     )
-    # try_cast: Spark's casts follow ANSI, and a single text that is no instant would fail the
-    # query.
+    # Spark's casts follow ANSI: a single text that is no instant would fail the query.
     happened_at = F.col("receipt.happened_at").try_cast("timestamp")
+    # A list in Cassandra cannot hold a null.
+    lines = F.transform("receipt.lines", lambda line: F.coalesce(line, F.lit("null")))
     rows = parsed.select(
         F.date_format(happened_at, "yyyy-MM-dd").alias("year_day"),
         F.col("receipt.store_id").alias("operation_id"),
@@ -94,7 +85,7 @@ def parse_receipts(records: DataFrame) -> DataFrame:
         F.col("receipt.till_id").alias("vendor_fiscal_module"),
         "receipt.transaction_id",
         "receipt.numbering_epoch",
-        _without_nulls("receipt.lines").alias("transactions"),
+        lines.alias("transactions"),
         "receipt.kind",
         "receipt.currency",
         "receipt.event_id",
@@ -104,16 +95,10 @@ def parse_receipts(records: DataFrame) -> DataFrame:
         "topic",
         "partition",
         "offset",
-        partition_reports.crc_column("value"),
+        crc_column("value"),
     )
-    return rows.select(
-        *COLUMNS,
-        (F.col("is_readable") & _has_keys()).alias("is_kept"),
-        "topic",
-        "partition",
-        "offset",
-        "crc",
-    )
+    is_kept = (F.col("is_readable") & _has_keys()).alias("is_kept")
+    return rows.select(*COLUMNS, is_kept, "topic", "partition", "offset", "crc")
 
 
 def _has_keys() -> Column:
@@ -124,11 +109,6 @@ def _has_keys() -> Column:
     return F.coalesce(reduce(Column.__and__, fits), F.lit(False))
 
 
-def _without_nulls(lines: str) -> Column:
-    # A list in Cassandra cannot hold a null.
-    return F.transform(lines, lambda line: F.coalesce(line, F.lit("null")))
-
-
 def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     """Start the query.
 
@@ -136,59 +116,48 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     Out: nothing but the partition reports in Spark's report of each micro-batch: its Spark sink
          stores no row.
     """
-    reports = partition_reports.observe_reports(write_receipts(parse_receipts(records), settings))
+    reports = observe_reports(write_receipts(parse_receipts(records), settings))
     query = reports.writeStream.queryName(QUERY).format("noop")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
 def write_receipts(rows: DataFrame, settings: Settings) -> DataFrame:
-    """Write the receipts to Cassandra, and return the partition reports.
-
-    The executors write while the frame is read.
+    """Write the receipts to Cassandra while the frame is read; return the partition reports.
 
     In:  parse_receipts().
-    Out: partition_reports.SCHEMA; all rows of a reported partition are acknowledged by Cassandra.
+    Out: REPORT_SCHEMA; all rows of a reported partition are acknowledged by Cassandra.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sink = ReceiptSink(worker_session(settings))
+        session = worker_session(settings)
         tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
-        yield partition_reports.to_record_batch(
-            [report for table in tables for report in sink.write(table)]
+        reports = [report for table in tables for report in _write_table(session, table)]
+        yield to_record_batch(reports)
+
+    return rows.mapInArrow(write, REPORT_SCHEMA)
+
+
+def _write_table(session: Session, rows: pa.Table) -> Iterator[PartitionReport]:
+    """Write the rows that can be kept, then yield a report for each partition."""
+    insert = binder(_prepare_insert(session))
+    # The others are counted below as unreadable and skipped: no record may stop a layer.
+    countable = rows.filter(rows["is_kept"]).select(COLUMNS)
+    # The sort puts rows of one Cassandra partition next to each other.
+    ordered = countable.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
+    # The row is a min-register: the lower the offset, the higher the write timestamp.
+    values = ((*row, -row[-1]) for row in to_rows(ordered))
+    write_groups(session, ([insert(row)] for row in values))
+    for partition in pc.unique(rows["partition"]).to_pylist():
+        of_partition = rows.filter(pc.equal(rows["partition"], partition))
+        count = pc.sum(of_partition["is_kept"]).as_py()
+        yield PartitionReport(
+            of_partition["topic"][0].as_py(),
+            partition,
+            count,
+            *last_read(of_partition),
+            unreadable=of_partition.num_rows - count,
         )
-
-    return rows.mapInArrow(write, partition_reports.SCHEMA)
-
-
-class ReceiptSink:
-    """Writes receipts in batches."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._insert = binder(_prepare_insert(session))
-
-    def write(self, rows: pa.Table) -> Iterator[PartitionReport]:
-        """Write the rows that can be kept, then yield a report for each partition."""
-        # The others are counted below as unreadable and skipped: no record may stop a layer.
-        countable = rows.filter(rows["is_kept"]).select(COLUMNS)
-        # The sort puts rows of one Cassandra partition next to each other.
-        ordered = countable.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
-        write_groups(self._session, ([self._bind(row)] for row in to_rows(ordered)))
-        for partition in pc.unique(rows["partition"]).to_pylist():
-            of_partition = rows.filter(pc.equal(rows["partition"], partition))
-            count = pc.sum(of_partition["is_kept"]).as_py()
-            yield PartitionReport(
-                of_partition["topic"][0].as_py(),
-                partition,
-                count,
-                *last_read(of_partition),
-                unreadable=of_partition.num_rows - count,
-            )
-
-    def _bind(self, row: ReceiptRow) -> BoundStatement:
-        # The row is a min-register: the lower the offset, the higher the write timestamp.
-        return self._insert((*row, -row[-1]))
 
 
 @cache

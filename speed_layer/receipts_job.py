@@ -5,12 +5,11 @@ A failure or delay of this job never affects the views.
 
 import sys
 
-from runtime.process.priority import lower_process_priority
+from runtime.process.job import lower_process_priority
 from runtime.registry.sources import SALES
 from speed_layer import driver
 from speed_layer.receipts import QUERY, start_receipts
 from speed_layer.supervisor import QueryDefinition
-from tally.config.settings import Settings
 
 # The job keeps no state, and a micro-batch of so many records fits into this heap.
 MEMORY, MAX_RECORDS = "1g", 100_000
@@ -27,12 +26,12 @@ RECEIPTS_QUERY = QueryDefinition(
 def main() -> int:
     """Run the job and return its exit code (runtime/process/job.py)."""
     lower_process_priority()
-    return driver.main("receipts", lambda: [RECEIPTS_QUERY], adapt_settings=with_own_heap)
-
-
-def with_own_heap(settings: Settings) -> Settings:
-    """The settings with the heap size that the receipts need."""
-    return settings.model_copy(update={"spark_memory": MEMORY})
+    own_heap = {"spark_memory": MEMORY}
+    return driver.main(
+        "receipts",
+        lambda: [RECEIPTS_QUERY],
+        adapt_settings=lambda settings: settings.model_copy(update=own_heap),
+    )
 
 
 if __name__ == "__main__":

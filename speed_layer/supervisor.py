@@ -1,7 +1,4 @@
-"""The supervisor of one streaming query, independent of the other queries.
-
-After a failure it waits and starts the query again.
-"""
+"""The supervisor of one streaming query, which waits after a failure and starts it again."""
 
 import time
 from collections.abc import Callable
@@ -17,19 +14,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 from runtime.cassandra.writes import TRANSIENT_ERRORS
 from runtime.kafka.offsets import TopicOffsets
 from runtime.process.job import describe_error
-from runtime.spark.causes import root_cause
-from runtime.spark.checkpoint import read_committed_position
-from speed_layer.input.session import Driver
-from speed_layer.input.source import read_retained_offsets, refuse_data_loss
-from speed_layer.progress.progress import Progress
-from speed_layer.progress.start_position import StartPosition, resolve_start_position
-from speed_layer.progress.topic_identity import verify_topic_identity
+from runtime.spark.checkpoint import read_committed_position, root_cause
+from speed_layer.checkpoint_files import (
+    StartPosition,
+    resolve_start_position,
+    verify_topic_identity,
+)
+from speed_layer.progress import Progress
+from speed_layer.session import Driver, read_retained_offsets, refuse_data_loss
 from tally.config.settings import Settings
 from tally.errors import DataLoss, TallyError, UnrecoverableError
 from tally.families.family import Family
 
-# Python gets a query's failure as text only: these words of Spark's Kafka source mean that records
-# are gone.
+# Python gets a failure as text only: these words of Spark's source mean that records are gone.
 DATA_LOSS_SIGNS = (
     "data loss",
     "data was lost",
@@ -39,24 +36,21 @@ DATA_LOSS_SIGNS = (
 )
 # A JVM that has died has stopped its queries.
 JVM_GONE = (Py4JError, ConnectionError)
-# Half a minute of waiting in all, besides the time of each try; then the process ends, and a new
-# one may succeed.
+# Half a minute of waiting in all, besides the tries; then the process ends: a new one may succeed.
 TRIES, LONGEST_WAIT_SECONDS = 5, 16.0
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class QueryDefinition:
-    """Definition of a query to start.
-
-    It has the name (also of the checkpoint), the topics, the families whose views it keeps, and the
-    function to start it. `most_records` gives the most records of one micro-batch by the settings.
-    """
+    """A query to start: its name (also of the checkpoint), topics, and how to start it."""
 
     name: str
     topics: tuple[str, ...]
+    # Those whose views it keeps.
     families: tuple[Family, ...]
     start: Callable[[Driver, DataFrame, StartPosition], StreamingQuery]
+    # The most records of one micro-batch.
     most_records: Callable[[Settings], int]
 
 
@@ -88,8 +82,7 @@ class QuerySupervisor:
         position = {**start_position.offsets, **(read_committed_position(checkpoint) or {})}
         for topic, needed in position.items():
             refuse_data_loss(needed, topic, retained[topic])
-        # Valid offsets prove nothing: the topic may have been re-created, or cut, and have grown
-        # beyond them.
+        # Valid offsets prove nothing: a topic re-created or cut may have grown beyond them.
         memory = verify_topic_identity(settings, checkpoint, retained)
         log.info("query", name=definition.name, floors=start_position.floors, from_offsets=position)
         records = driver.start_options.read_stream(
@@ -105,21 +98,18 @@ class QuerySupervisor:
         Raises TallyError when it refuses to go on, or has failed too often without a micro-batch
         in between.
         """
-        # A start itself calls the brokers and Cassandra: their absence then counts as a failure of
-        # the query, and is waited out like one.
+        # A start calls brokers and Cassandra too: their absence counts as a failure of the query.
         try:
-            self._check()
+            if self._query is not None:
+                self._pass_on_progress(self._query)
+            elif time.monotonic() >= self._next_try:
+                self.start()
         except KafkaException as error:
-            self._schedule_retry(
-                TallyError(f"query {self.definition.name}: {describe_error(error)}")
-            )
+            reason = f"query {self.definition.name}: {describe_error(error)}"
+            self._schedule_retry(TallyError(reason))
         except TRANSIENT_ERRORS as error:
-            self._schedule_retry(
-                TallyError(
-                    f"query {self.definition.name}: Cassandra: {error};"
-                    " `tally doctor` looks for the cause"
-                )
-            )
+            reason = f"query {self.definition.name}: Cassandra: {error}"
+            self._schedule_retry(TallyError(f"{reason}; `tally doctor` looks for the cause"))
         except TallyError as error:
             self._schedule_retry(error)
 
@@ -129,18 +119,14 @@ class QuerySupervisor:
             with suppress(*JVM_GONE):
                 self._query.stop()
 
-    def _check(self) -> None:
-        if self._query is None:
-            if time.monotonic() >= self._next_try:
-                self.start()
-            return
+    def _pass_on_progress(self, query: StreamingQuery) -> None:
         assert self._progress is not None
         self._progress.take()
         # A micro-batch has ended since the start: only consecutive failures use up the tries.
         if self._progress.batch >= 0:
             self._failures = 0
-        if not self._query.isActive:
-            raise query_error(self.definition.name, str(self._query.exception()))
+        if not query.isActive:
+            raise query_error(self.definition.name, str(query.exception()))
 
     def _schedule_retry(self, error: TallyError) -> None:
         # A restart would only meet a refusal again (records gone, another log, a missing record).

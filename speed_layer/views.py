@@ -1,7 +1,4 @@
-"""The query of the views: canonical records of all families to view rows.
-
-It has one stateful operator, keyed by topic and partition.
-"""
+"""The query of the views: canonical records of all families to rows, in one stateful operator."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,10 +7,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from speed_layer.input.records import ID_BYTES, pack_records
-from speed_layer.progress.start_position import Floors
-from speed_layer.state import partition_reports
+from speed_layer.checkpoint_files import Floors
 from speed_layer.state.operator import WindowOperator
+from speed_layer.state.records import (
+    ID_BYTES,
+    REPORT_SCHEMA,
+    SKIP_REASONS,
+    crc_column,
+    observe_reports,
+    pack_records,
+)
 from speed_layer.state.sink import MakeSink, RowSink
 from tally.config.settings import Settings
 from tally.families.family import Family
@@ -48,16 +51,12 @@ def start_views(
     keyed = pack_records(operator_input(coalesced, families, floors)).groupBy("topic", "partition")
     # No timers: a later record of its partition closes a window, never a clock.
     written = keyed.transformWithStateInPandas(
-        operator, partition_reports.SCHEMA, outputMode="Update", timeMode="None"
+        operator, REPORT_SCHEMA, outputMode="Update", timeMode="None"
     )
     # The operator has written everything when its reports are read, and they are in Spark's report
     # of the micro-batch: Spark's sink has nothing to store.
-    query = (
-        partition_reports.observe_reports(written)
-        .writeStream.queryName(QUERY)
-        .format("noop")
-        .outputMode("update")
-    )
+    query = observe_reports(written).writeStream.queryName(QUERY)
+    query = query.format("noop").outputMode("update")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     # The default is 0: a micro-batch follows the one before at once, and while nothing comes Kafka
     # is polled every 100 ms (session.py).
@@ -73,22 +72,17 @@ def operator_input(records: DataFrame, families: Sequence[Family], floors: Floor
          meaningless), store_id, at bigint (milliseconds since 1970), id binary (identity in 16
          bytes), the families' axes and parts.
     """
-    events = contributions(
-        records.withColumn("crc", partition_reports.crc_column("value")), *families
-    )
+    events = contributions(records.withColumn("crc", crc_column("value")), *families)
     # Two identities with one digest would be counted as one: with half of SHA-256 that neither
     # happens by chance nor can be forged.
     digest = F.substring(F.unhex(F.sha2("event_id", 256)), 1, ID_BYTES)
     columns = {"at": F.unix_millis("happened_at"), "id": digest, "store_id": F.col("store_id")}
     columns |= {name: F.col(name) for family in families for name in family.fields.texts}
     columns |= {name: F.col(name) for family in families for name in family.fields.numbers}
-    defaults = {"id": F.lit(bytes(ID_BYTES)), "at": F.lit(0)}
-    texts = {"store_id", *(name for family in families for name in family.fields.texts)}
+    defaults = {"id": F.lit(bytes(ID_BYTES)), "store_id": F.lit("")}
+    defaults |= {name: F.lit("") for family in families for name in family.fields.texts}
     filled = [
-        F.coalesce(
-            column,
-            F.lit("") if name in texts else defaults.get(name, F.lit(0)),
-        ).alias(name)
+        F.coalesce(column, defaults.get(name, F.lit(0))).alias(name)
         for name, column in columns.items()
     ]
     return events.select(
@@ -121,8 +115,6 @@ def _skip_reason(families: Sequence[Family], floors: Floors) -> Column:
     }
     left_out = F.lit(0)
     # From the last to the first, so that the first reason that applies is returned.
-    for name in reversed(partition_reports.SKIP_REASONS[1:]):
-        left_out = F.when(reasons[name], partition_reports.SKIP_REASONS.index(name)).otherwise(
-            left_out
-        )
+    for name in reversed(SKIP_REASONS[1:]):
+        left_out = F.when(reasons[name], SKIP_REASONS.index(name)).otherwise(left_out)
     return left_out

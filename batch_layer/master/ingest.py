@@ -21,12 +21,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from batch_layer.master.positions import (
     MasterExtent,
     newest_snapshot,
+    offset_at,
     read_bounds_by_topic,
     read_extent,
     refuse_other_log,
     starting_offsets,
 )
 from batch_layer.master.progress import (
+    IngestState,
     IngestWatch,
     RunningQuery,
     last_fingerprints,
@@ -37,29 +39,19 @@ from batch_layer.master.progress import (
 from batch_layer.master.table import append, create_table, master_records
 from runtime.connect import cassandra_session
 from runtime.kafka.log_identity import read_fingerprints, read_topic_ids
-from runtime.kafka.offsets import TopicOffsets
-from runtime.process.job import run_until_stopped, signal_ready
-from runtime.process.lock import lock_folder
-from runtime.process.priority import lower_process_priority
+from runtime.kafka.offsets import TopicOffsets, find_unread, flatten_offsets
+from runtime.process.files import lock_folder
+from runtime.process.job import lower_process_priority, run_until_stopped, signal_ready
 from runtime.records.gaps import AcceptedGap, read_gaps, skip_gaps
 from runtime.registry.sources import FAMILIES
 from runtime.spark.checkpoint import read_committed_position, read_planned_end, read_planned_start
-from runtime.spark.jvm_lock import lock_folder_in_jvm
 from runtime.spark.kafka_source import read_committed_records, read_committed_stream
-from runtime.spark.session import build_session
+from runtime.spark.session import build_session, lock_folder_in_jvm
 from tally.config.settings import Settings
 from tally.errors import DataLoss, TallyError
 
 QUERY = "master"
 log = structlog.get_logger()
-
-
-@dataclass
-class IngestState:
-    """State of the query: how far it has read, and the refusal that ended it."""
-
-    position: TopicOffsets
-    refusal: TallyError | None = None
 
 
 @dataclass(frozen=True)
@@ -93,10 +85,8 @@ def _ingest(settings: Settings, stop: threading.Event) -> None:
         spark = build_session(settings, "tally-master")
         # The JVM of a killed ingest may still be committing: the rows that it appends in that
         # moment would be appended here once more, to a table whose rows never change.
-        with (
-            lock_folder_in_jvm(spark, settings.master_path),
-            cassandra_session(settings) as session,
-        ):
+        jvm_lock = lock_folder_in_jvm(spark, settings.master_path)
+        with jvm_lock, cassandra_session(settings) as session:
             running = start_ingest(spark, session, settings)
             signal_ready(settings)
             IngestWatch(settings, session).watch_until_stopped(running, stop)
@@ -114,10 +104,8 @@ def start_ingest(
     create_table(spark, settings.master_path)
     extent, ids = read_extent(settings.master_path), read_topic_ids(settings, topics)
     # Fingerprints are read first: a record deleted between the two reads is then known to be gone.
-    fingerprints, retained = (
-        read_fingerprints(settings, extent.last_record_places()),
-        read_bounds_by_topic(settings, topics),
-    )
+    fingerprints = read_fingerprints(settings, extent.last_record_places())
+    retained = read_bounds_by_topic(settings, topics)
     gaps = read_gaps(session, topics)
     next_offsets = skip_gaps(extent.until, gaps)
     # The start follows from the table and never from the checkpoint's batch numbers: an older
@@ -130,24 +118,16 @@ def start_ingest(
     # Without this, an ingest that is restarted behind a transaction's marker would seem to lag
     # until the next record arrives.
     ingest.state.position = _read_positions(ingest, starting)
-    return RunningQuery(
-        _query(ingest, starting, options),
-        lambda: ingest.state.position,
-        lambda: ingest.state.refusal,
-    )
+    return RunningQuery(_start_query(ingest, starting, options), ingest.state)
 
 
 def _read_positions(ingest: Ingest, starting: TopicOffsets) -> TopicOffsets:
-    """The offsets that an earlier run of the query has read up to.
-
-    They lie beyond the table's end where only transaction markers follow it.
-    """
+    """The ends that an earlier run has read up to: beyond the table's where only markers follow."""
     before = read_committed_position(ingest.settings.checkpoint(QUERY)) or {}
 
     def resume_offset(topic: str, partition: int, start: int) -> int:
-        offset = before.get(topic, {}).get(partition, 0)
-        span = start, offset
-        is_read = offset > start and not _count_committed(ingest, topic, partition, span)
+        offset = offset_at(before, topic, partition)
+        is_read = offset > start and not _count_committed(ingest, topic, partition, start, offset)
         return offset if is_read else start
 
     return {
@@ -156,28 +136,20 @@ def _read_positions(ingest: Ingest, starting: TopicOffsets) -> TopicOffsets:
     }
 
 
-def _query(ingest: Ingest, starting: TopicOffsets, options: Mapping[str, str]) -> StreamingQuery:
+def _start_query(
+    ingest: Ingest, starting: TopicOffsets, options: Mapping[str, str]
+) -> StreamingQuery:
     settings = ingest.settings
-    records = read_committed_stream(ingest.spark, settings, starting, **options)
-    writer = records.writeStream.queryName(QUERY).option(
-        "checkpointLocation", str(settings.checkpoint(QUERY))
-    )
+    writer = read_committed_stream(ingest.spark, settings, starting, **options).writeStream
+    writer = writer.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY)))
     writer = writer.foreachBatch(lambda batch, number: _append_or_refuse(ingest, batch, number))
     return writer.trigger(processingTime=f"{settings.ingest_trigger_seconds} seconds").start()
 
 
 def _set_aside_old_checkpoint(checkpoint: Path, next_offsets: TopicOffsets) -> None:
-    """Move a checkpoint from before a gap aside.
-
-    It would request records that are gone, and each append starts where the table ends.
-    """
-    done = read_committed_position(checkpoint) or {}
-    is_before = any(
-        done.get(topic, {}).get(number, 0) < offset
-        for topic, offsets in next_offsets.items()
-        for number, offset in offsets.items()
-    )
-    if is_before and checkpoint.exists():
+    """Move a checkpoint from before a gap aside: it would request records that are gone."""
+    done = flatten_offsets(read_committed_position(checkpoint) or {})
+    if find_unread(flatten_offsets(next_offsets), done) and checkpoint.exists():
         checkpoint.rename(checkpoint.with_name(f"{checkpoint.name}-before-gap-{int(time.time())}"))
 
 
@@ -199,36 +171,31 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     In:  the Kafka source's columns; number: that of the micro-batch in the checkpoint.
     Out: nothing but the rows in the table, its note, and the positions in Cassandra.
     """
+    path, checkpoint = ingest.settings.master_path, ingest.settings.checkpoint(QUERY)
     # The offsets held and their version are read together: another ingester may append after this.
-    snapshot = newest_snapshot(ingest.settings.master_path)
+    snapshot = newest_snapshot(path)
     extent = snapshot.extent
-    checkpoint = ingest.settings.checkpoint(QUERY)
     # The planned offsets, not those of a new query: the table may have been lost since this began.
     start, end = read_planned_start(checkpoint, number), read_planned_end(checkpoint, number)
     _refuse_missing_records(ingest, skip_gaps(extent.until, ingest.gaps), start)
     # The frame is persisted: two actions read it, and each would read Kafka again.
-    fresh = master_records(
-        batch.where(reduce(Column.__or__, list(_new_record_conditions(extent.until, end))))
-    ).persist()
+    fresh = master_records(batch.where(_is_new(extent.until, end))).persist()
     try:
         days = read_days(fresh)
         # Days are noted before the append: a crash between the two must leave a day dirty, never
         # clean with records that no generation has.
         upsert_days(ingest.session, days)
         if days:
+            newest = last_fingerprints(days)
             fingerprints = {
                 topic: {
                     **extent.fingerprints.get(topic, {}),
-                    **last_fingerprints(days).get(topic, {}),
+                    **newest.get(topic, {}),
                 }
                 for topic in end
             }
-            append(
-                fresh,
-                ingest.settings.master_path,
-                snapshot,
-                MasterExtent(ingest.ids, _furthest_offsets(extent.until, end), fingerprints),
-            )
+            until = _furthest_offsets(extent.until, end)
+            append(fresh, path, snapshot, MasterExtent(ingest.ids, until, fingerprints))
         # The position comes last: a reader of it finds all records below it in the table.
         upsert_position(ingest.session, end)
         ingest.state.position = end
@@ -240,55 +207,42 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
 
 def _refuse_missing_records(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> None:
     """Raise DataLoss if a committed record lies between the table's end and the batch's start."""
-    for topic, offsets in start.items():
-        for partition, offset in offsets.items():
-            end = until.get(topic, {}).get(partition, 0)
-            # Offsets alone do not decide: markers and aborted records may lie between the two.
-            if offset > end and _count_committed(ingest, topic, partition, (end, offset)):
-                raise DataLoss(
-                    f"topic {topic} partition {partition}: the checkpoint goes on at offset"
-                    f" {offset}, the master dataset ends at {end}; move the folder"
-                    f" {ingest.settings.checkpoint(QUERY)} away,"
-                    " the ingest then goes on where the table ends"
-                )
+    for (topic, partition), offset in flatten_offsets(start).items():
+        end = offset_at(until, topic, partition)
+        # Offsets alone do not decide: markers and aborted records may lie between the two.
+        if offset > end and _count_committed(ingest, topic, partition, end, offset):
+            raise DataLoss(
+                f"topic {topic} partition {partition}: the checkpoint goes on at offset"
+                f" {offset}, the master dataset ends at {end}; move the folder"
+                f" {ingest.settings.checkpoint(QUERY)} away,"
+                " the ingest then goes on where the table ends"
+            )
 
 
-def _count_committed(
-    ingest: Ingest,
-    topic: str,
-    partition: int,
-    span: tuple[int, int],
-) -> int:
-    """Count the committed records in [span) of one partition.
-
-    Transaction markers and aborted records do not count.
-    """
-    first, end = ({topic: {partition: offset}} for offset in span)
-    return read_committed_records(ingest.spark, ingest.settings, first, end).count()
+def _count_committed(ingest: Ingest, topic: str, number: int, *bounds: int) -> int:
+    # The bounds are the first offset and the end; markers and aborted records do not count.
+    span = ({topic: {number: offset}} for offset in bounds)
+    return read_committed_records(ingest.spark, ingest.settings, *span).count()
 
 
-def _end_offset(until: TopicOffsets, topic: str, number: int) -> int:
-    return until.get(topic, {}).get(number, 0)
-
-
-def _new_record_conditions(until: TopicOffsets, end: TopicOffsets) -> list[Column]:
-    """One condition for each partition: the record is not in the table yet."""
+def _is_new(until: TopicOffsets, end: TopicOffsets) -> Column:
+    """Whether the record is not in the table yet."""
     # A query with a lost checkpoint reads records that the table has: without this condition the
     # table got 110 rows for 65 records (seen).
-    return [
+    conditions = [
         (F.col("topic") == topic)
         & (F.col("partition") == number)
-        & (F.col("offset") >= _end_offset(until, topic, number))
-        for topic, offsets in end.items()
-        for number in offsets
+        & (F.col("offset") >= offset_at(until, topic, number))
+        for topic, number in flatten_offsets(end)
     ]
+    return reduce(Column.__or__, conditions)
 
 
 def _furthest_offsets(until: TopicOffsets, end: TopicOffsets) -> dict[str, dict[int, int]]:
+    # The higher offset: a micro-batch that the table already had ends before the table.
     return {
         topic: {
-            # The higher offset: a micro-batch that the table already had ends before the table.
-            number: max(offset, _end_offset(until, topic, number))
+            number: max(offset, offset_at(until, topic, number))
             for number, offset in offsets.items()
         }
         for topic, offsets in end.items()

@@ -1,7 +1,4 @@
-"""Positions of the master dataset and of Kafka.
-
-They are the ids of topics, the first offset not held, and the offsets kept by the brokers.
-"""
+"""Positions of the master dataset and of Kafka: ids of topics, offsets held, offsets kept."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,43 +21,40 @@ _BEGIN_NEW_MASTER = (
     "its offsets would repeat those of the master dataset;"
     " begin a new master dataset in another TALLY_HOME"
 )
-FingerprintsByTopic = Mapping[str, Mapping[int, RecordFingerprint]]
 BoundsByTopic = Mapping[str, Mapping[int, Bounds]]
 
 
 @dataclass(frozen=True)
 class MasterExtent:
-    """The extent of the master dataset.
-
-    Each topic has its id; each partition has the first offset that is not held, and the fingerprint
-    of the last record.
-    """
+    """The id of each topic; the first offset not held and last record of each partition."""
 
     topic_ids: Mapping[str, str]
     until: TopicOffsets
-    fingerprints: FingerprintsByTopic = field(default_factory=dict)
+    fingerprints: Mapping[str, Mapping[int, RecordFingerprint]] = field(default_factory=dict)
 
     def to_metadata(self) -> str:
         """The text that goes into the Delta commit (userMetadata)."""
         # It is in the commit of the records themselves: no crash can leave one without the other.
-        return msgspec.json.encode(
-            {"topic_ids": self.topic_ids, "until": self.until, "marks": self.fingerprints}
-        ).decode()
+        note = {"topic_ids": self.topic_ids, "until": self.until, "marks": self.fingerprints}
+        return msgspec.json.encode(note).decode()
 
     def last_fingerprints(self) -> Iterator[tuple[str, int, RecordFingerprint]]:
         """The place (topic, partition) and the fingerprint of each partition's last record."""
-        for topic, fingerprints in self.fingerprints.items():
-            yield from ((topic, number, last) for number, last in fingerprints.items())
+        for topic, by_partition in self.fingerprints.items():
+            for number, last in by_partition.items():
+                yield topic, number, last
 
     def last_record_places(self) -> list[RecordPlace]:
         """The place in Kafka (topic, partition, offset) of each partition's last record."""
-        return [
-            (topic, number, fingerprint.offset)
-            for topic, number, fingerprint in self.last_fingerprints()
-        ]
+        return [(topic, number, last.offset) for topic, number, last in self.last_fingerprints()]
 
 
 EMPTY_EXTENT = MasterExtent({}, {})
+
+
+def offset_at(offsets: TopicOffsets, topic: str, partition: int) -> int:
+    """The offset of the partition; 0 if it has none."""
+    return offsets.get(topic, {}).get(partition, 0)
 
 
 @dataclass(frozen=True)
@@ -148,7 +142,7 @@ def starting_offsets(
         for number, (earliest, end) in partitions.items():
             # 0 where nothing is held, and not the first offset kept: that would silently skip
             # records that retention has deleted.
-            offset = extent.until.get(topic, {}).get(number, 0)
+            offset = offset_at(extent.until, topic, number)
             if not earliest <= offset <= end:
                 way_out = (
                     f"`tally gaps accept {topic} {number}` notes that for good"

@@ -7,8 +7,9 @@ checks that the query runs, that it keeps up, and up to which instant it has rea
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Event
+from typing import NamedTuple
 
 import structlog
 from cassandra.cluster import Session
@@ -25,20 +26,26 @@ from runtime.kafka.offsets import OffsetBarrier, TopicOffsets, flatten_offsets
 from runtime.kafka.topics import PartitionId
 from runtime.process.heartbeat import Heartbeat
 from runtime.registry.sources import FAMILIES
-from runtime.spark.causes import root_cause
+from runtime.spark.checkpoint import root_cause
 from tally.config.settings import Settings
 from tally.errors import CassandraWriteTimeout, TallyError
 
 # The write timestamp is the row's own offset or instant: of two tries, or two ingesters, the one
 # that got further wins, in any order of the writes.
 _DAY = (
-    "INSERT INTO master_progress (family, day, partition, until) VALUES (?, ?, ?,"
-    " ?) USING TIMESTAMP ?"
+    "INSERT INTO master_progress (family, day, partition, until)"
+    " VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
 )
 _POSITION = (
     "INSERT INTO master_position (family, partition, until) VALUES (?, ?, ?) USING TIMESTAMP ?"
 )
 _CURRENT = "INSERT INTO master_current (family, current_at) VALUES (?, ?) USING TIMESTAMP ?"
+WATCH_SECONDS = 0.5
+# Interval between reads of the topics' ends; the serving layer must learn how far the master is
+# at least every ten seconds.
+ENDS_SECONDS = 3.0
+
+log = structlog.get_logger()
 
 
 def read_days(records: DataFrame) -> list[Row]:
@@ -48,15 +55,13 @@ def read_days(records: DataFrame) -> list[Row]:
     Out: source, event_date, partition, until bigint (first offset after), rows bigint, last
          struct<offset, timestamp_ms (since 1970), sha256> (the last record).
     """
-    last = F.max_by(
-        F.struct("offset", F.unix_millis("committed_at").alias("timestamp_ms"), "sha256"), "offset"
-    )
-    counts = (
+    timestamp = F.unix_millis("committed_at").alias("timestamp_ms")
+    by_day = records.groupBy("source", "event_date", "partition").agg(
         (F.max("offset") + 1).alias("until"),
         F.count(F.lit(1)).alias("rows"),
-        last.alias("last"),
+        F.max_by(F.struct("offset", timestamp, "sha256"), "offset").alias("last"),
     )
-    return records.groupBy("source", "event_date", "partition").agg(*counts).collect()
+    return by_day.collect()
 
 
 def last_fingerprints(days: Iterable[Row]) -> dict[str, dict[int, RecordFingerprint]]:
@@ -72,29 +77,13 @@ def last_fingerprints(days: Iterable[Row]) -> dict[str, dict[int, RecordFingerpr
 
 def upsert_days(session: Session, days: Iterable[Row]) -> None:
     """Upsert how far each day reaches (a max-register by offset)."""
-    rows = (
-        (
-            day["source"],
-            day["event_date"],
-            day["partition"],
-            day["until"],
-            day["until"],
-        )
-        for day in days
-    )
-    write_rows(session, _DAY, rows)
+    columns = ("source", "event_date", "partition", "until", "until")
+    write_rows(session, _DAY, (tuple(day[name] for name in columns) for day in days))
 
 
 def upsert_position(session: Session, end: TopicOffsets) -> None:
-    """Upsert how far each partition has been read, markers of transactions included.
-
-    A max-register by offset.
-    """
-    rows = [
-        (topic, number, offset, offset)
-        for topic, offsets in end.items()
-        for number, offset in offsets.items()
-    ]
+    """Upsert how far each partition is read, markers included (a max-register by offset)."""
+    rows = ((*place, offset, offset) for place, offset in flatten_offsets(end).items())
     write_rows(session, _POSITION, rows)
 
 
@@ -107,45 +96,41 @@ def upsert_current_instant(session: Session, families: Iterable[str], at: dateti
     write_rows(session, _CURRENT, rows, seconds=0)
 
 
-WATCH_SECONDS = 0.5
-# Interval between reads of the topics' ends; the serving layer must learn how far the master is
-# at least every ten seconds.
-ENDS_SECONDS = 3.0
+@dataclass
+class IngestState:
+    """State of the ingest's query: how far it has read, and the refusal that ended it."""
 
-log = structlog.get_logger()
+    position: TopicOffsets
+    refusal: TallyError | None = None
 
 
-@dataclass(frozen=True)
-class RunningQuery:
-    """A running query: how far it has read, and Tally's refusal if that is why it failed."""
+class RunningQuery(NamedTuple):
+    """The ingest's query as Spark has it, and its state."""
 
     query: StreamingQuery
-    position: Callable[[], TopicOffsets]
-    refusal: Callable[[], TallyError | None]
+    state: IngestState
 
 
 class IngestWatch:
     """Writes the heartbeat, and reports to the serving layer how current the master is."""
 
     def __init__(self, settings: Settings, session: Session) -> None:
-        self._settings = settings
-        self._session = session
+        self._settings, self._session = settings, session
         self._heartbeat = Heartbeat(settings.heartbeat_file)
         self._barrier: OffsetBarrier[datetime, PartitionId] | None = None
         self._ends_read_at = float("-inf")
 
     def watch_until_stopped(self, running: RunningQuery, stop: Event) -> None:
         """Watch until `stop` is set. Raises the query's refusal, or TallyError when it failed."""
+        query, state = running
         while not stop.wait(WATCH_SECONDS):
-            if not running.query.isActive:
+            if not query.isActive:
                 # The refusal itself is raised and not Spark's wrapper: its class shows that no
                 # restart helps.
-                raise running.refusal() or TallyError(
-                    f"query {running.query.name} failed:"
-                    f" {root_cause(str(running.query.exception()))}"
-                )
-            self.check(running.position())
-        running.query.stop()
+                reason = root_cause(str(query.exception()))
+                raise state.refusal or TallyError(f"query {query.name} failed: {reason}")
+            self.check(state.position)
+        query.stop()
 
     def check(self, reached: TopicOffsets) -> None:
         """Write one heartbeat, and from time to time read the ends of the topics."""
@@ -153,18 +138,15 @@ class IngestWatch:
         if self._barrier is None and time.monotonic() - self._ends_read_at >= ENDS_SECONDS:
             self._ends_read_at = time.monotonic()
             self._try_call(self._read_ends)
-        if self._barrier is not None and self._barrier.is_passed(flatten_offsets(reached)):
+        if self._barrier and self._barrier.is_passed(flatten_offsets(reached)):
             at, self._barrier = self._barrier.at, None
             self._try_call(lambda: upsert_current_instant(self._session, FAMILIES, at))
         self._heartbeat.beat(reached, self._is_behind())
 
     def _is_behind(self) -> bool:
         # Records wait between two triggers; that is no lag.
-        patience = 2 * self._settings.ingest_trigger_seconds
-        return (
-            self._barrier is not None
-            and (datetime.now(UTC) - self._barrier.at).total_seconds() > patience
-        )
+        patience = timedelta(seconds=2 * self._settings.ingest_trigger_seconds)
+        return self._barrier is not None and datetime.now(UTC) - self._barrier.at > patience
 
     def _read_ends(self) -> None:
         # Taken before the ends: records that arrive in between are not claimed to be read.

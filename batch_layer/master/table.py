@@ -6,7 +6,6 @@ from pathlib import Path
 from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from batch_layer.master.positions import MasterExtent, Snapshot, read_extent
 from runtime.registry.sources import FAMILIES
@@ -15,12 +14,7 @@ from tally.errors import AlreadyRunning
 from tally.spark.record_columns import is_readable
 
 APP_ID = "tally-master-ingest"
-_IDENTITY = T.StructType(
-    [
-        T.StructField(name, T.StringType())
-        for name in ("store_id", "event_id", "happened_at", "fingerprint")
-    ]
-)
+_IDENTITY = "store_id string, event_id string, happened_at string, fingerprint string"
 
 
 def create_table(spark: SparkSession, path: Path) -> None:
@@ -54,33 +48,32 @@ def master_records(kafka: DataFrame) -> DataFrame:
         "*", _is_readable(text).alias("is_readable"), F.from_json(text, _IDENTITY).alias("event")
     )
     happened_at = _null_unless_readable(F.col("event.happened_at").try_cast("timestamp"))
-    identity = [
+    store_id, event_id, fingerprint = (
         _null_unless_readable(F.col(f"event.{name}")).alias(name)
-        for name in ("store_id", "event_id")
-    ]
+        for name in ("store_id", "event_id", "fingerprint")
+    )
+    digest = F.sha2(F.coalesce("value", F.lit(b"")), 256)
     return parsed.select(
         F.col("topic").alias("source"),
         # Never null: a record without a day made the append fail at every start (seen).
         F.to_date(F.coalesce(happened_at, "timestamp")).alias("event_date"),
-        *identity,
+        store_id,
+        event_id,
         happened_at.alias("happened_at"),
-        _null_unless_readable(F.col("event.fingerprint")).alias("fingerprint"),
+        fingerprint,
         "partition",
         "offset",
         F.col("timestamp").alias("committed_at"),
         # A Spark string must be valid UTF-8; the digest beside it is of the bytes that came.
         F.make_valid_utf8(text).alias("value"),
-        F.sha2(
-            F.coalesce("value", F.lit(b"")),
-            256,
-        ).alias("sha256"),
+        digest.alias("sha256"),
     )
 
 
 def _is_readable(text: Column) -> Column:
     topic, families = F.col("topic"), FAMILIES.values()
-    of_its_family = [(topic == family.topic) & is_readable(text, family) for family in families]
-    return reduce(Column.__or__, of_its_family)
+    by_family = ((topic == family.topic) & is_readable(text, family) for family in families)
+    return reduce(Column.__or__, by_family)
 
 
 def _null_unless_readable(value: Column) -> Column:
@@ -98,11 +91,10 @@ def append(records: DataFrame, path: Path, seen: Snapshot, after: MasterExtent) 
     In:  master_records().
     Out: nothing but a new version of the table.
     """
-    note = after.to_metadata()
     # The rows of a day go to one task, which writes one file per day.
     by_day = records.drop("sha256").repartition("source", "event_date")
     writer = by_day.write.format("delta").mode("append")
-    writer = writer.option("userMetadata", note).option("txnAppId", APP_ID)
+    writer = writer.option("userMetadata", after.to_metadata()).option("txnAppId", APP_ID)
     writer.option("txnVersion", seen.version + 1).save(str(path))
     # Delta skips silently: only the table shows whether it did.
     if read_extent(path) != after:

@@ -7,13 +7,13 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import pairwise, starmap
 from pathlib import Path
 
 import duckdb
 from deltalake import DeltaTable
 
-from batch_layer.master.positions import MasterExtent, parse_extent, read_extent
+from batch_layer.master.positions import MasterExtent, offset_at, parse_extent, read_extent
 from runtime.process.job import DONE, FAILED, run_command
 from tally.config.settings import Settings
 from tally.errors import TallyError
@@ -28,8 +28,7 @@ _COUNTS = """
 class VerifiedPartition:
     """Counts and offsets of one canonical topic-partition.
 
-    rows; distinct: distinct offsets; lowest and highest offset; until: the first offset not held
-    (0: none is held).
+    distinct: distinct offsets; until: the first offset not held (0: none is held).
     """
 
     source: str
@@ -48,11 +47,7 @@ class VerifiedPartition:
 
 @dataclass(frozen=True)
 class Verification:
-    """Result of a verification.
-
-    lines: one for each topic-partition; steps_back: one sentence for each append that does not
-    begin where the one before ended.
-    """
+    """Result of a verification; each append that steps back before the last one has a sentence."""
 
     version: int
     lines: Sequence[VerifiedPartition]
@@ -91,19 +86,10 @@ def verify(path: Path) -> Verification:
     master = table.to_pyarrow_table(columns=["source", "partition", "offset"])
     with duckdb.connect() as database:
         rows = database.register("master", master).execute(_COUNTS).fetchall()
-    lines = [
-        VerifiedPartition(
-            source,
-            number,
-            count,
-            distinct,
-            lowest,
-            highest,
-            until.get(source, {}).get(number, 0),
-        )
-        for source, number, count, distinct, lowest, highest in rows
-    ]
-    return Verification(table.version(), lines, [*find_regressions(_read_appends(table))])
+    with_ends = ((*row, offset_at(until, *row[:2])) for row in rows)
+    lines = [*starmap(VerifiedPartition, with_ends)]
+    regressions = find_regressions(_read_appends(table))
+    return Verification(table.version(), lines, [*regressions])
 
 
 def find_regressions(appends: Sequence[MasterExtent]) -> Iterator[str]:
@@ -118,7 +104,7 @@ def find_regressions(appends: Sequence[MasterExtent]) -> Iterator[str]:
             if before.topic_ids.get(topic) != after.topic_ids.get(topic):
                 yield f"topic {topic} was deleted and created again"
             for number, offset in offsets.items():
-                if after.until.get(topic, {}).get(number, 0) < offset:
+                if offset_at(after.until, topic, number) < offset:
                     yield f"topic {topic} partition {number} goes back below offset {offset}"
 
 

@@ -13,18 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from itertools import chain
-from typing import Any
 
-from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 
-from batch_layer.views.publish.pointer import PointerTable, execute_transaction
+from batch_layer.views.publish.pointer import PointerTable, execute_transaction, read_serially
 from runtime.connect import cassandra_session
 from runtime.kafka.broker_clock import read_broker_time
 from runtime.process.job import run_job
 from runtime.registry.sources import FAMILIES
-from tally.alerts.baseline_snapshot import (
+from tally.alerts.baseline import (
     SLOWEST,
     BaselineSnapshot,
     build_snapshot,
@@ -41,8 +39,12 @@ _INSERT = (
     "INSERT INTO baseline_snapshot (series, first_day, made_at, days)"
     " VALUES (%s, %s, %s, %s) IF NOT EXISTS"
 )
-_SELECT_DAY = "SELECT first_day, made_at, days FROM baseline_snapshot WHERE series = %s"
-_SELECT_FIRST_DAYS = "SELECT first_day FROM baseline_snapshot WHERE series = %s"
+_SELECT_DAY = (
+    "SELECT first_day, made_at, days FROM baseline_snapshot WHERE series = %s AND first_day = %s"
+)
+_SELECT_OLDEST = (
+    "SELECT first_day FROM baseline_snapshot WHERE series = %s ORDER BY first_day ASC LIMIT 1"
+)
 
 
 @dataclass(frozen=True)
@@ -118,13 +120,13 @@ def _store_snapshot(session: Session, snapshot: BaselineSnapshot) -> SnapshotRep
     # The outcome may be this run's write, an earlier run's, or unknown: the row that is read back
     # is final.
     execute_transaction(session, SimpleStatement(_INSERT), values)
-    found = _rows(session, f"{_SELECT_DAY} AND first_day = %s", snapshot.first_day)
+    found = read_serially(session, _SELECT_DAY, _SERIES, snapshot.first_day)
     if not found:
         raise StackError(
             f"baselines: the snapshot of {snapshot.first_day} was not written;"
             " look at `tally status` and run it again"
         )
-    row = found[0]
+    [row] = found
     stored = parse_snapshot(row.first_day.date(), assume_utc(row.made_at), row.days)
     days = {family: len(family_days) for family, family_days in sorted(stored.days.items())}
     first, made_at = stored.first_day.isoformat(), format_utc(stored.made_at)
@@ -132,27 +134,19 @@ def _store_snapshot(session: Session, snapshot: BaselineSnapshot) -> SnapshotRep
 
 
 def _read_oldest(session: Session) -> date:
-    rows = _rows(session, f"{_SELECT_FIRST_DAYS} ORDER BY first_day ASC LIMIT 1")
-    oldest: date = rows[0].first_day.date()
+    oldest: date = read_serially(session, _SELECT_OLDEST, _SERIES)[0].first_day.date()
     return oldest
 
 
-def _rows(session: Session, statement: str, *values: Any) -> list[Any]:
-    # A SERIAL read first completes a write that was left half done.
-    query = SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL)
-    return list(session.execute(query, [_SERIES, *values]))
+def _date(text: str) -> date:
+    return date.fromisoformat(text)
 
 
 def _report_line(report: SnapshotReport) -> str:
     days = ", ".join(f"{name} {count}" for name, count in report.days.items())
     how = "made" if report.made else "was there"
-    return (
-        f"baseline {report.number}, from {report.first_day} on, {how}; days of each family: {days}"
-    )
-
-
-def _date(text: str) -> date:
-    return date.fromisoformat(text)
+    baseline = f"baseline {report.number}, from {report.first_day} on, {how}"
+    return f"{baseline}; days of each family: {days}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""`python -m batch_layer.views.rebuild`: rebuilds views and publishes them by one pointer flip.
-
-The views are computed from the master dataset.
+"""`python -m batch_layer.views.rebuild`: rebuilds views from the master and publishes them at once.
 
 The order is token, pin, compute, write, check, flip: readers never see half a rebuild, and a late
 run cannot go back to earlier numbers.
@@ -18,14 +16,13 @@ from uuid import uuid4
 
 from pyspark.errors import PythonException
 
-from batch_layer.views.plan.scope import RebuildRequest, build_store_request
+from batch_layer.views.compute.scope import RebuildRequest, build_store_request
 from batch_layer.views.publish.publication import RebuildJob, publish
 from runtime.connect import cassandra_session
 from runtime.process.job import run_job
 from runtime.registry.sources import FAMILIES
-from runtime.registry.stores import StoreEntry, load_stores
-from runtime.registry.visit_rules import load_families
-from runtime.spark.causes import root_cause
+from runtime.registry.stores import StoreEntry, load_families, load_stores
+from runtime.spark.checkpoint import root_cause
 from runtime.spark.configuration import SHORT_RUN_JAVA
 from runtime.spark.session import build_session
 from schemas.source import BadSource
@@ -36,24 +33,18 @@ from tally.time.windows import parse_days
 # Errors that executors raise when Cassandra does not answer, or not in time; any other error is a
 # fault of this code.
 _UNAVAILABLE_ERRORS = (
-    *(
-        "CassandraWriteTimeout",
-        "CassandraTimeout",
-        "OperationTimedOut",
-        "NoHostAvailable",
-        "Unavailable",
-    ),
-    *("ReadTimeout", "WriteTimeout", "ReadFailure", "WriteFailure", "ConnectionShutdown"),
+    *("CassandraWriteTimeout", "CassandraTimeout", "OperationTimedOut", "NoHostAvailable"),
+    *("Unavailable", "ReadTimeout", "WriteTimeout", "ReadFailure", "WriteFailure"),
+    "ConnectionShutdown",
 )
 
 
 @dataclass(frozen=True)
 class Report:
-    """Result of one run.
+    """Result of one run: counts of what was published, and the highest generation's number.
 
-    It counts days and rows published and windows changed against the generation before, and has the
-    highest generation's number. A family with nothing to do publishes nothing: 0 days, generation
-    0. A dry run counts days only.
+    changed_windows: against the generation before. A family with nothing to do publishes nothing: 0
+    days, generation 0. A dry run counts days only.
     """
 
     run: str
@@ -78,11 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     what.add_argument(
         "--days", metavar="A..B", help="UTC days, or with --store its own; both inclusive"
     )
-    what.add_argument(
-        "--dirty",
-        action="store_true",
-        help="days that have records beyond their generation (default)",
-    )
+    dirty = "days that have records beyond their generation (default)"
+    what.add_argument("--dirty", action="store_true", help=dirty)
     parser.add_argument("--store", help="by whose clock the --days are")
     parser.add_argument("--family", type=_family, help="only this one (default: all)")
     parser.add_argument("--dry-run", action="store_true", help="say what would be rebuilt")
@@ -105,12 +93,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         families = [known[given.family]] if given.family else [*known.values()]
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
-            job = RebuildJob(spark, session, settings, request, given.dry_run, families)
+            job = RebuildJob(spark, session, settings, request, families, given.dry_run)
             with _translate_executor_errors():
                 report = rebuild(job)
-        print(
-            json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}"
-        )
+        found = asdict(report)
+        print(json.dumps(found) if given.json else f"rebuild {report.run}: {found}")
 
     return run_job("rebuild", work)
 
@@ -164,9 +151,8 @@ def _translate_executor_errors() -> Iterator[None]:
         cause = root_cause(str(error))
         if cause.partition(":")[0].rpartition(".")[2] not in _UNAVAILABLE_ERRORS:
             raise
-        raise StackError(
-            f"an executor ended: {cause}; `tally doctor` looks for the cause"
-        ) from error
+        text = f"an executor ended: {cause}; `tally doctor` looks for the cause"
+        raise StackError(text) from error
 
 
 def _with_first_compiler(settings: Settings) -> Settings:
@@ -175,9 +161,8 @@ def _with_first_compiler(settings: Settings) -> Settings:
     Measured on a year of receipts, a run of well under a minute: 46 s of the JVM's processor time
     instead of 91 s.
     """
-    return settings.model_copy(
-        update={"spark_java_options": settings.spark_java_options or SHORT_RUN_JAVA}
-    )
+    java = settings.spark_java_options or SHORT_RUN_JAVA
+    return settings.model_copy(update={"spark_java_options": java})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-"""Spark's stateful operator of the views.
-
-It keeps the state of each partition, computes its rows from it, and writes them.
-"""
+"""Spark's stateful operator of the views: the state of each partition, and the rows from it."""
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -22,26 +20,105 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from runtime.connect import worker_settings
-from speed_layer.input.records import unpack_records
-from speed_layer.state.family_states import (
-    PartitionState,
-    StoredState,
-    compute_rows,
-    load_state,
-    to_stored_state,
-)
-from speed_layer.state.partition_reports import (
+from speed_layer.state.partition_windows import NEVER, PageKey, PartitionWindows, WindowRow
+from speed_layer.state.presence import PartitionPresences, SightingRecord
+from speed_layer.state.presence_pages import KeySpan
+from speed_layer.state.records import (
     SKIP_REASONS,
     PartitionReport,
     last_read,
     to_record_batch,
+    to_records,
+    unpack_records,
 )
-from speed_layer.state.partition_windows import PageKey, WindowRow
-from speed_layer.state.sink import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
+from speed_layer.state.sink import MakeSink, RowSink, SpeedRow, WindowRows, worker_sink
 from tally.config.settings import Settings
 from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.people.heard import Sighting
 from tally.time.instants import DAY_MILLIS
 from tally.time.windows import EPOCH
+
+PartitionState: TypeAlias = PartitionWindows | PartitionPresences
+
+
+# The state stores the fields by their order, as those of a window (partition_windows.py).
+class StoredState(msgspec.Struct, array_like=True):
+    """The stored state of a partition beside its pages, and the definition that they are of."""
+
+    frontier: int = NEVER
+    pages: list[PageKey] = []
+    definition: list[int] = []
+    floor: int = NEVER
+    # The revisions of the stores' rules by which the pages were read last.
+    revised: list[tuple[int, int]] = []
+
+
+def load_state(
+    family: Family, lateness: int, kept: StoredState, pages: MutableMapping[PageKey, bytes]
+) -> PartitionState:
+    """Load the state of a partition; `lateness` in milliseconds.
+
+    A state of another definition is dropped, and its windows are left to the rebuild.
+    """
+    stored = (lateness, pages, kept.frontier, set(kept.pages))
+    state: PartitionState
+    if family.reading is None:
+        state = PartitionWindows(*stored, floor=kept.floor)
+    else:
+        is_revised = kept.revised != _revisions(family)
+        state = PartitionPresences(*stored, floor=kept.floor, family=family, is_revised=is_revised)
+    if kept.definition != definition_numbers(family):
+        state.reset()
+    return state
+
+
+def to_stored_state(family: Family, state: PartitionState) -> StoredState:
+    """The part of the state to be stored beside its pages."""
+    held, definition = sorted(state.page_keys), definition_numbers(family)
+    return StoredState(state.frontier, held, definition, state.floor, _revisions(family))
+
+
+def compute_rows(
+    family: Family, state: PartitionState, table: pa.Table, position: int
+) -> Iterator[WindowRow]:
+    """Yield the rows changed by the records of an operator_input(), by window.
+
+    `position` is how far the partition was read, exclusive.
+    """
+    if not table.num_rows:
+        return iter(())
+    if isinstance(state, PartitionWindows):
+        return state.take(to_records(table, family))
+    return state.take(list(_to_sighting_records(table)), position)
+
+
+def definition_numbers(family: Family) -> list[int]:
+    """Numbers that differ between two definitions of a family whose rows must not be mixed."""
+    definition = [family.epoch]
+    for days in family.raised:
+        definition += [days.first.toordinal(), days.last.toordinal(), days.epoch]
+    return definition
+
+
+def _revisions(family: Family) -> list[tuple[int, int]]:
+    return [(revision.since.toordinal(), revision.amount) for revision in family.epochs.increases]
+
+
+def _to_sighting_records(table: pa.Table) -> Iterator[SightingRecord]:
+    heard = ("store_id", "device_hash", "mac_class", "at", "rssi_dbm")
+    names = (*heard, "period_start", "period_end", "open_at")
+    columns = (table[name].to_pylist() for name in names)
+    for store, device, mac_class, at, dbm, *period in zip(*columns, strict=True):
+        sighting = Sighting(_device_number(device), mac_class, at // 1000, dbm)
+        *span, opening = period
+        yield SightingRecord(store, KeySpan(*span), sighting, opening)
+
+
+# The cache pays, since one device is heard many times.
+@lru_cache(100_000)
+def _device_number(digits: str) -> int:
+    return int(digits, 16)
+
 
 # Rows are written in chunks of so many windows, each acknowledged before the next.
 WINDOWS_AT_ONCE = 10_000
@@ -49,20 +126,12 @@ _ENCODER = msgspec.msgpack.Encoder()
 # Each state call is a round trip to the JVM over a socket: values are few and large, and binary,
 # which Spark passes unchanged.
 BYTES = T.StructType([T.StructField("value", T.BinaryType())])
-PAGE_KEY = T.StructType(
-    [
-        T.StructField("start", T.LongType()),
-        T.StructField("number", T.IntegerType()),
-    ]
-)
+PAGE_KEY = T.StructType().add("start", T.LongType())
+PAGE_KEY = PAGE_KEY.add("number", T.IntegerType())
 
 
 class WindowOperator(StatefulProcessor):
-    """Processes the records of a partition in order of offset
-    (speed_layer/state/partition_windows.py).
-
-    The rows are acknowledged when the task ends.
-    """
+    """Processes the records of a partition in order of offset; rows are written as a task ends."""
 
     def __init__(self, families: Sequence[Family], settings: Settings, sink: MakeSink) -> None:
         self._families = {family.topic: family for family in families}
@@ -73,21 +142,15 @@ class WindowOperator(StatefulProcessor):
         self._settings, self._make_sink = worker_settings(settings), sink
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Create the two variables of the state.
-
-        Their schemas are objects, since each text would cost a call to the JVM.
-        """
-        # Created here and not in __init__: attributes set there are pickled and sent to every
-        # task.
+        """Create the two variables of the state."""
+        # Schemas are objects, since each text would cost a call to the JVM. Not in __init__, whose
+        # attributes are pickled and sent to every task.
         self._stored = handle.getValueState("partition", BYTES)
         self._pages = _StatePages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        """Process a partition and yield its report (speed_layer/state/partition_reports.py).
-
-        `key` is (topic, partition), `rows` are its packed records.
-        """
+        """Process a (topic, partition), given its packed records, and yield its report."""
         topic, partition = key
         # unpack_records() restores the order of offsets, which the shuffle may have changed: of two
         # payloads of one identity the first by offset counts.
@@ -113,10 +176,7 @@ class WindowOperator(StatefulProcessor):
         yield to_record_batch([report]).to_pandas()
 
     def close(self) -> None:
-        """Block until all rows of the task are acknowledged and announced.
-
-        Spark calls it before it commits the task's state. Raises the sink's errors.
-        """
+        """Block until all rows are acknowledged, before Spark commits. Raises the sink's errors."""
         # Here and not for each partition: rows of all partitions of a task share their batches.
         # Once Spark has committed the state, rows still under way would not be written again.
         if self._waiting:
@@ -130,13 +190,11 @@ class WindowOperator(StatefulProcessor):
         return load_state(family, self._lateness[family.topic], stored, self._pages)
 
     def _write(self, family: Family, rows: Iterator[WindowRow]) -> int:
-        """Write the rows, or queue them to be written with others; return their number."""
         count = 0
         # A window's rows stay together: written apart, one of its currencies would have an earlier
         # count of events than the others.
         for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
-            # Written before the next window is added, so that the last waits for close(), which
-            # flushes.
+            # Before the next window is added, so that the last waits for close(), which flushes.
             if len(self._waiting) >= WINDOWS_AT_ONCE:
                 self._write_out()
             self._waiting.append((family, [_to_speed_row(family, row) for row in window]))
@@ -149,7 +207,7 @@ class WindowOperator(StatefulProcessor):
         self._waiting = []
 
     @contextmanager
-    def _sink(self) -> Iterator[Sink]:
+    def _sink(self) -> Iterator[RowSink]:
         try:
             yield worker_sink(self._make_sink, self._settings)
         except Exception:
@@ -185,10 +243,7 @@ class _StatePages(MutableMapping[PageKey, bytes]):
 
 
 def _to_speed_row(family: Family, row: WindowRow) -> SpeedRow:
-    """The row in the columns of the family's speed table.
-
-    Day is in days and start in milliseconds since 1970.
-    """
+    # Day is in days and start in milliseconds since 1970.
     day = row.start // DAY_MILLIS
     return (
         row.store,
@@ -213,9 +268,7 @@ def _epoch(family: Family, day: int) -> int:
 
 def _count_skips(table: pa.Table, below: int) -> dict[str, int]:
     """Counts of records left out by each reason; `below` more by the partition's own floor."""
-    counts = np.bincount(
-        table["left_out"].to_numpy(),
-        minlength=len(SKIP_REASONS),
-    ).tolist()
+    left_out = table["left_out"].to_numpy()
+    counts = np.bincount(left_out, minlength=len(SKIP_REASONS)).tolist()
     by_reason = dict(zip(SKIP_REASONS[1:], counts[1:], strict=True))
     return by_reason | {"below_floor": by_reason["below_floor"] + below}

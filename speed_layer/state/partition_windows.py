@@ -1,6 +1,4 @@
-"""Windows of one partition, computed from its records in order of offset.
-
-They are a function of that prefix of the partition alone.
+"""Windows of one partition, a function of the prefix of its records in order of offset alone.
 
 A record is late when an earlier record of its partition has come so far that its window was over by
 more than the lateness. The counted records of a window are therefore a prefix of its records, and
@@ -17,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from speed_layer.input.records import ID_BYTES, ID_TYPE, Ints, Records, find_runs
+from speed_layer.state.records import ID_BYTES, ID_TYPE, Ints, Records, find_runs
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Part, Value
 from tally.time.windows import WINDOW_MILLIS
@@ -41,8 +39,7 @@ class Window(msgspec.Struct, array_like=True):
     def add(self, records: Records, which: Ints) -> bool:
         """Count the records that are new to the window; return whether there was any.
 
-        `which` are places in order of offset. The first of two records with one identity counts,
-        even if the second differs.
+        `which` are places in order of offset. The first record of an identity counts.
         """
         if not self.ids and len(which) == 1:
             # The common case in a small shop: there is nothing to compare.
@@ -77,16 +74,6 @@ Page: TypeAlias = dict[str, Window]
 _DECODER, _ENCODER = msgspec.msgpack.Decoder(Page), msgspec.msgpack.Encoder()
 
 
-def decode_page(value: bytes) -> Page:
-    """Decode the page from a value of the state."""
-    return _DECODER.decode(value)
-
-
-def encode_page(page: Page) -> bytes:
-    """Encode the page as a value of the state."""
-    return _ENCODER.encode(page)
-
-
 def _add_values(
     parts: Sequence[Part], first: Sequence[Value], second: Sequence[Value]
 ) -> list[Value]:
@@ -101,16 +88,13 @@ PageKey: TypeAlias = tuple[int, int]
 
 
 class WindowRow(NamedTuple):
-    """One row of a window.
-
-    start: in milliseconds since 1970; events: distinct events of the window; parts: the value of
-    each part over the events with these axes.
-    """
+    """One row of a window: its start in milliseconds since 1970, and its number of events."""
 
     store: str
     start: int
     axes: Axes
     events: int
+    # The value of each part over the events with these axes.
     parts: tuple[Value, ...]
 
 
@@ -133,11 +117,9 @@ class PagedState(ABC):
     below_floor: int = 0
 
     def reset(self) -> None:
-        """Drop all pages and begin after everything that a record so far can belong to.
-
-        It is for a changed computation: the pages hold values of the previous one, and of the
-        records only their identities. The rebuild has the records.
-        """
+        """Drop all pages and begin after everything that a record so far can belong to."""
+        # For a changed computation: the pages hold values of the previous one, and of the records
+        # only their identities. The rebuild has the records.
         for key in self.page_keys:
             del self.pages[key]
         self.page_keys.clear()
@@ -156,10 +138,7 @@ class PartitionWindows(PagedState):
         return self.frontier - self.frontier % WINDOW_MILLIS + WINDOW_MILLIS
 
     def take(self, records: Records) -> Iterator[WindowRow]:
-        """Yield the rows of each window that the records change, one window after the other.
-
-        Closed windows are dropped at the end.
-        """
+        """Yield the rows of each window that the records change, one window after the other."""
         starts = records.at - records.at % WINDOW_MILLIS
         # The partition's progress before each record, by all records since the first: the cuts
         # between micro-batches make no difference.
@@ -179,29 +158,23 @@ class PartitionWindows(PagedState):
 
     def _count(self, records: Records, starts: Ints, which: Ints) -> Iterator[WindowRow]:
         for key, stores in _by_page(records, starts, which):
-            page = decode_page(self.pages[key]) if key in self.page_keys else {}
+            page = _DECODER.decode(self.pages[key]) if key in self.page_keys else {}
             changed = [
                 store
                 for store, places in stores
                 if page.setdefault(store, Window()).add(records, places)
             ]
             for store in changed:
-                yield from _rows(store, key[0], page[store])
+                window = page[store]
+                for axes, values in window.values.items():
+                    yield WindowRow(store, key[0], axes, window.events, tuple(values))
             # Windows that open and close within one micro-batch, as in a backlog, need no state.
             if changed and not self._has_closed(key):
-                self._store_page(key, page)
-
-    def _store_page(self, key: PageKey, page: Page) -> None:
-        self.pages[key] = encode_page(page)
-        self.page_keys.add(key)
+                self.pages[key] = _ENCODER.encode(page)
+                self.page_keys.add(key)
 
     def _has_closed(self, key: PageKey) -> bool:
         return key[0] + WINDOW_MILLIS <= self.frontier - self.lateness
-
-
-def _rows(store: str, start: int, window: Window) -> Iterator[WindowRow]:
-    for axes, values in window.values.items():
-        yield WindowRow(store, start, axes, window.events, tuple(values))
 
 
 def _by_page(
@@ -209,13 +182,10 @@ def _by_page(
 ) -> Iterator[tuple[PageKey, list[tuple[str, Ints]]]]:
     """The places of records by page, and within a page by store, each in order of offset."""
     # hash() would not do: it differs from process to process, and a page must be found again.
-    numbers = np.array(
-        [crc32(name.encode()) % PAGES for name in records.names],
-        np.int64,
-    )
-    keys = np.stack(
-        (starts[which], numbers[records.stores[which]], records.stores[which]),
-    )
+    numbers = [crc32(name.encode()) % PAGES for name in records.names]
+    places = records.stores[which]
+    pages = np.array(numbers, np.int64)[places]
+    keys = np.stack((starts[which], pages, places))
     # The last key sorts first; ties keep the order of the offsets.
     order = np.lexsort(keys[::-1])
     keys, which = keys[:, order], which[order]

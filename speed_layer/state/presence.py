@@ -1,9 +1,8 @@
 """Sightings of a partition in the state, and the rows of the stores' windows computed from them.
 
 The state of each store is its key periods (tally/people/presence.py), and its frontier by its own
-sightings, so that another store's clock cannot close its visits. The rows of a window after any
-records are a function of the records and of their order by offset: the cuts between micro-batches
-make no difference to the last rows.
+sightings, so that another store's clock cannot close its visits. Rows are a function of the records
+in order of offset: the cuts between micro-batches make no difference to the last rows.
 """
 
 from collections import defaultdict
@@ -13,10 +12,12 @@ from functools import reduce
 from typing import NamedTuple
 
 from speed_layer.state.partition_windows import PagedState, WindowRow
-from speed_layer.state.period_pages import Devices, PeriodPages, PeriodRows
 from speed_layer.state.presence_pages import (
     NUMBER_BYTES,
+    Devices,
     KeySpan,
+    PeriodPages,
+    PeriodRows,
     PresencePages,
     StoredPeriod,
     StoredStore,
@@ -53,8 +54,7 @@ class PartitionPresences(PagedState):
     def take(self, records: Sequence[SightingRecord], position: int) -> Iterator[WindowRow]:
         """Yield the rows of each window that the records, in order of offset, change.
 
-        `position` is how far the partition was read, exclusive: of two states of a window the one
-        that has read further is the later.
+        `position` is how far the partition was read, exclusive: the further of two states is later.
         """
         pages = PresencePages(self.pages, self.page_keys)
         by_store: dict[str, list[SightingRecord]] = defaultdict(list)
@@ -86,7 +86,8 @@ class PartitionPresences(PagedState):
                 self.late += 1
                 continue
             taken.setdefault(record.period, []).append(record.sighting)
-            known.setdefault(record.period, _new_period(record))
+            begun_by = StoredPeriod(*record.period, opening=record.opening)
+            known.setdefault(record.period, begun_by)
             # Only an advance of the frontier can end further periods.
             if record.sighting.minute > frontier:
                 frontier = record.sighting.minute
@@ -95,8 +96,7 @@ class PartitionPresences(PagedState):
         owns: dict[KeySpan, KeyPeriod] = {}
         for span in sorted(known):
             owns[span] = self._load_period(store, known[span], kept.frontier, pages)
-        # Outdated periods are recomputed before anything is taken: take() takes values back by the
-        # current rules.
+        # Outdated ones are recomputed first: add_sightings() takes back by the current rules.
         both = ((known[span], own) for span, own in owns.items())
         starts = [own.recompute_rows() for before, own in both if self._is_outdated(before, own)]
         starts += [own.add_sightings(taken[period], frontier) for period, own in owns.items()]
@@ -138,11 +138,8 @@ class PartitionPresences(PagedState):
     def _rows(
         self, store: str, start: int, owns: Sequence[KeyPeriod], position: int
     ) -> Iterator[WindowRow]:
-        """All rows of a window, over all periods that it lies in.
-
-        A row that was not written with the others would be of an earlier state. Periods overlap
-        where a store's zone, or how long a key is kept, has changed.
-        """
+        # All rows over all periods: one that was not written with the others would be of an earlier
+        # state. Periods overlap where a store's zone, or how long a key is kept, has changed.
         at = start * MINUTE_MILLIS
         nothing = tuple(part.zero for part in self.family.parts)
         for mac_class in MAC_CLASSES:
@@ -154,11 +151,6 @@ class PartitionPresences(PagedState):
             if mac_class == "access_point" and values == nothing:
                 continue
             yield WindowRow(store, at, (mac_class,), position, values)
-
-
-def _new_period(record: SightingRecord) -> StoredPeriod:
-    """A new period whose first record this is."""
-    return StoredPeriod(*record.period, opening=record.opening)
 
 
 def _to_stored_period(period: KeySpan, own: KeyPeriod, opening: str) -> StoredPeriod:

@@ -7,7 +7,7 @@ is sent for each changed (family, store, window), at least once.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from cassandra.cluster import Session
@@ -17,6 +17,7 @@ from runtime.cassandra.day_spans import DaySpan, SpanKey, SpanTable, activity_ta
 from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, kafka_producer, worker_session
 from runtime.kafka.producer import BlockingProducer
+from tally.algebra.merge import register
 from tally.config.settings import Settings
 from tally.events.identity import partition_number
 from tally.families.family import Family
@@ -71,34 +72,11 @@ def insert_statement(family: Family, keyspace: str) -> str:
 
 
 def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: float) -> int:
-    """Seconds from now until the retention after the later of the window's end and now.
-
-    0 means without an end. The value is limited to what Cassandra can store.
-    """
+    """Seconds until the retention has passed, within what Cassandra can store; 0: without end."""
     window_end = window_start_millis // 1000 + WINDOW_SECONDS
-    # The later of the two counts: a row of years ago that is replayed today lives as long as a new
-    # one.
+    # A row of years ago that is replayed today lives as long as a new one.
     ends = min(max(window_end, now_seconds) + retention_days * DAY_SECONDS, LAST_EXPIRY)
     return max(0, min(LONGEST_TTL_SECONDS, int(ends - now_seconds)))
-
-
-class Sink(Protocol):
-    """A destination of the rows of windows."""
-
-    def write(self, windows: Sequence[WindowRows]) -> None:
-        """Block until every row is acknowledged; the windows' announcements are then in flight."""
-
-    def flush(self) -> None:
-        """Block until every written window is announced; raise SendFailed when one is not."""
-
-
-MakeSink = Callable[[Settings], Sink]
-
-
-@cache
-def worker_sink(make: MakeSink, settings: Settings) -> Sink:
-    """The sink of this Python worker, made on first use: a session does not survive a fork."""
-    return make(settings)
 
 
 class RowSink:
@@ -112,42 +90,35 @@ class RowSink:
     def write(self, windows: Sequence[WindowRows]) -> None:
         """Block until the rows are acknowledged by Cassandra. Raises CassandraWriteTimeout.
 
-        The rows of a window become visible together: a reader that sees one of its currencies sees
-        the others as new.
+        The rows of a window become visible together: who sees one currency sees the others as new.
         """
         # One instant for all rows: rows of a window with different expiries would silently sum to
         # less, for as long as one of them is left.
         now = time.time()
-        write_groups(
-            self._session, (self._bind_rows(family, rows, now) for family, rows in windows)
-        )
+        writes = (self._bind_rows(family, rows, now) for family, rows in windows)
+        write_groups(self._session, writes)
         # Announced only now: a subscriber that gets an update must find its rows.
         for family, rows in windows:
             store_id, _, start, *_, epoch = first = rows[0]
             seen = first[self._table(family).events]
             self._updates.announce(family.name, store_id, start, seen, epoch)
         for family in {family for family, _ in windows}:
-            self._table(family).activity.note(
-                [row for other, rows in windows if other == family for row in rows]
-            )
+            noted = [row for other, rows in windows if other == family for row in rows]
+            self._table(family).activity.note(noted)
 
     def flush(self) -> None:
-        """Block until Kafka acknowledges every written window, and Cassandra the stores' days.
-
-        Raises SendFailed, CassandraWriteTimeout.
-        """
+        """Block until all is acknowledged. Raises SendFailed, CassandraWriteTimeout."""
         for table in self._tables.values():
             table.activity.flush()
         self._updates.flush()
 
     def timestamp(self, family: Family, row: SpeedRow) -> int:
         """The write timestamp of a row, its register by epoch and events."""
-        return family.kind.register(row[-1], row[self._table(family).events])
+        return register(row[-1], row[self._table(family).events])
 
     def _bind_rows(
         self, family: Family, rows: Sequence[SpeedRow], now: float
     ) -> list[BoundStatement]:
-        """The statements of a window's rows."""
         insert = self._table(family).insert
         ttl = seconds_to_live(rows[0][2], self._settings.speed_retention_days, now)
         return [
@@ -164,23 +135,28 @@ class RowSink:
         ]
 
     def _table(self, family: Family) -> "FamilyTable":
-        found = self._tables.get(family.name)
-        if found is None:
-            found = self._tables[family.name] = FamilyTable(
-                family, self._session, self._settings.keyspace
-            )
-        return found
+        if family.name not in self._tables:
+            self._tables[family.name] = FamilyTable(family, self._session)
+        return self._tables[family.name]
+
+
+# A function that a test may replace by one that makes another sink.
+MakeSink = Callable[[Settings], RowSink]
+
+
+@cache
+def worker_sink(make: MakeSink, settings: Settings) -> RowSink:
+    """The sink of this Python worker, made on first use: a session does not survive a fork."""
+    return make(settings)
 
 
 class FamilyTable:
-    """State of one worker for a family's table.
+    """A family's INSERT, the place of `events` in a row, and the noted days of the stores."""
 
-    It has the INSERT, the place of `events` in a row, and the noted days of the stores.
-    """
-
-    def __init__(self, family: Family, session: Session, keyspace: str) -> None:
+    def __init__(self, family: Family, session: Session) -> None:
         # The explicit timestamp makes a repeated write identical.
-        self.insert = binder(prepare_idempotent(session, insert_statement(family, keyspace)))
+        statement = insert_statement(family, session.keyspace)
+        self.insert = binder(prepare_idempotent(session, statement))
         self.events = row_columns(family).index("events")
         self.activity = StoreActivity(family, session)
 
@@ -190,19 +166,14 @@ class ViewUpdates:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        # Only failures are reported: a callback for each of thousands of sent records would cost as
-        # much as sending them.
+        # A callback for each of thousands of sent records would cost as much as sending them.
         producer = kafka_producer(settings, {"delivery.report.only.error": True})
         self._sender = BlockingProducer(producer, _FLUSH_SECONDS, reports_failures_only=True)
 
     def announce(
         self, family: str, store_id: str, window_start: int, events: int, epoch: int
     ) -> None:
-        """Begin to send one changed window.
-
-        `window_start` is in milliseconds since 1970; `events` and `epoch` are the register with
-        which its rows were written.
-        """
+        """Begin to send one changed window (milliseconds since 1970), with its rows' register."""
         update = {
             "family": family,
             "store_id": store_id,
@@ -215,11 +186,8 @@ class ViewUpdates:
         self._sender.send(UPDATES_TOPIC, msgspec.json.encode(update), store_id, partition)
 
     def flush(self) -> None:
-        """Block until every announced window is acknowledged by all in-sync replicas.
-
-        Raises SendFailed when one is not, or there is no answer in time: the micro-batch fails, and
-        is repeated after a restart.
-        """
+        """Block until every window is acknowledged by all in-sync replicas. Raises SendFailed."""
+        # Then the micro-batch fails, and is repeated after a restart.
         self._sender.flush(f"topic {UPDATES_TOPIC}", "look into the broker's log")
 
 
@@ -241,10 +209,7 @@ class StoreActivity:
         ]
 
     def note(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Note the stores, days and axes of rows in the columns of the family's speed table.
-
-        Day is in days since 1970.
-        """
+        """Note the stores, days (since 1970) and axes of rows of the family's speed table."""
         self._stores.note(((row[0],), row[1]) for row in rows)
         days = [row[1] for row in rows]
         for place, spans in self._axes:
@@ -269,10 +234,7 @@ class DaySpans:
         self._written: dict[SpanKey, DaySpan] = {}
 
     def note(self, days: Iterable[tuple[SpanKey, int]]) -> None:
-        """Note keys seen on days (days since 1970).
-
-        flush() writes them once, however many batches of rows there were before it.
-        """
+        """Note keys seen on days (since 1970), to be written once by flush()."""
         for key, day in days:
             span = self._seen.get(key)
             if span is None or not span.first <= day <= span.last:
@@ -282,14 +244,12 @@ class DaySpans:
 
     def flush(self) -> None:
         """Block until each span that has grown is acknowledged. Raises CassandraWriteTimeout."""
-        write_groups(
-            self._session,
-            (
-                [write]
-                for key, span in self._changed.items()
-                for write in self._table.build_writes(key, span, self._written.get(key))
-            ),
+        writes = (
+            [write]
+            for key, span in self._changed.items()
+            for write in self._table.build_writes(key, span, self._written.get(key))
         )
+        write_groups(self._session, writes)
         self._written.update(self._changed)
         self._changed.clear()
         # The memory is cleared all at once: a repeated key is written again, and registers decide.

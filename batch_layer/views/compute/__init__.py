@@ -1,1 +1,1 @@
-"""How a rebuild computes rows from the master dataset."""
+"""What a rebuild computes from the master dataset: its input, its days, and their rows."""

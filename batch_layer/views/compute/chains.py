@@ -1,6 +1,6 @@
 """Receipt chains: the events that belong to one receipt, and their order.
 
-The rules are those of tally/events/receipt_chain.py, written as columns. DataFrame in, DataFrame
+The rules are those of tally/events/receipt_rules.py, written as columns. DataFrame in, DataFrame
 out.
 """
 
@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tally.events.identity import REFERENCE, REVERSAL, VERSION
-from tally.events.receipt_chain import CANCELLATION, LAST_REVISION
+from tally.events.receipt_rules import CANCELLATION, LAST_REVISION
 
 _PREFIX = rf"^(?:{REVERSAL}(?:[0-9]+:)?|{VERSION}(?:[0-9]+|[+-][0-9a-f]{{32}}):)"
 _NUMBER = rf"^(?:{REVERSAL}|{VERSION})([0-9]{{1,9}}):"
@@ -40,7 +40,7 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
     # Only the first copy counts, even if the others differ.
     firsts = related.withColumn("copy", F.row_number().over(copies)).where("copy = 1")
     chain = Window.partitionBy("store_id", "chain")
-    # The order of tally.events.receipt_chain.rank(), reversed: every row before a row beats it.
+    # The order of tally.events.receipt_rules.rank(), reversed: every row before a row beats it.
     order = ("revision", "is_void", "happened_at", "kind", "offset")
     backwards = chain.orderBy(*(F.col(name).desc() for name in order))
     beating = F.min(F.struct("offset", "event_date")).over(
@@ -132,32 +132,18 @@ def receipts_by_reference(master: DataFrame) -> DataFrame:
         "store_id", target.alias("named"), F.col("event_date").alias("voided_on")
     )
     wanted = voids.where(F.col("named").startswith(f"{REFERENCE}:")).groupBy("store_id", "named")
-    days = wanted.agg(
-        F.min("voided_on").alias("first_void"),
-        F.max("voided_on").alias("last_void"),
-    )
+    first_void, last_void = F.min("voided_on"), F.max("voided_on")
+    days = wanted.agg(first_void.alias("first_void"), last_void.alias("last_void"))
     receipts = master.where(~F.col("event_id").like(f"{REVERSAL}%"))
-    names = F.array_distinct(
-        F.array_compact(
-            F.array(
-                F.get_json_object("value", "$.reference"),
-                F.get_json_object("value", "$.transaction_id"),
-            )
-        )
-    )
+    fields = (F.get_json_object("value", f"$.{name}") for name in ("reference", "transaction_id"))
+    names = F.array_distinct(F.array_compact(F.array(*fields)))
     called = receipts.select(
-        "store_id",
-        "event_date",
-        F.regexp_replace("event_id", _PREFIX, "").alias("receipt"),
-        F.explode(names).alias("name"),
+        "store_id", "event_date", target.alias("receipt"), F.explode(names).alias("name")
     ).withColumn("named", _reference_id("store_id", "name"))
     # There are few voids or none: the join must not shuffle the receipts.
     found = called.join(F.broadcast(days), on=["store_id", "named"])
-    recent = found.where(
-        F.col("event_date").between(
-            F.date_sub("first_void", _REFERENCE_DAYS), F.date_add("last_void", 1)
-        )
-    )
+    span = F.date_sub("first_void", _REFERENCE_DAYS), F.date_add("last_void", 1)
+    recent = found.where(F.col("event_date").between(*span))
     # A name that two receipts share identifies neither.
     by_name = recent.groupBy("store_id", "named").agg(
         F.min("receipt").alias("receipt"), F.count_distinct("receipt").alias("receipts")
@@ -167,8 +153,6 @@ def receipts_by_reference(master: DataFrame) -> DataFrame:
 
 def _reference_id(store_id: str, name: str) -> Column:
     """The event_id() of a reference, as tally.events.identity writes it."""
-    parts = [F.lit(REFERENCE)]
-    for part in (store_id, name):
-        escaped = F.regexp_replace(part, "%", "%25")
-        parts.append(F.regexp_replace(escaped, ":", "%3A"))
-    return F.concat_ws(":", *parts)
+    percents = (F.regexp_replace(part, "%", "%25") for part in (store_id, name))
+    colons = (F.regexp_replace(part, ":", "%3A") for part in percents)
+    return F.concat_ws(":", F.lit(REFERENCE), *colons)

@@ -21,14 +21,8 @@ WAITING = "waiting"
 WIDE = "decimal(38,0)"
 FATES = (COUNTED, DUPLICATE, CONFLICT, UNREADABLE)
 _COLUMNS = (
-    "store_id",
-    "event_id",
-    "fingerprint",
-    "happened_at",
-    "event_date",
-    "partition",
-    "offset",
-    "committed_at",
+    *("store_id", "event_id", "fingerprint", "happened_at"),
+    *("event_date", "partition", "offset", "committed_at"),
 )
 _FIRST_COPY_COLUMNS = ("window_start", "event_date", "offset")
 _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
@@ -59,19 +53,15 @@ def classify_records(master: DataFrame) -> DataFrame:
     Rule: identity is (source, store_id, event_id); the first by offset is counted; the same
           fingerprint again is a duplicate. A record that the master holds without an event_id is
           unreadable. The last version of a receipt counts, and none if a void comes after it in the
-          chain, in any order of arrival (tally/events/receipt_chain.py).
+          chain, in any order of arrival (tally/events/receipt_rules.py).
     """
     # A record is identified by its place in the log: the result does not depend on the master
     # holding each record once.
-    records = (
-        master.select(*_COLUMNS)
-        .dropDuplicates(["partition", "offset"])
-        .withColumn("window_start", _window_start("happened_at"))
-    )
-    beside = _join_first_copies(records)
+    records = master.select(*_COLUMNS).dropDuplicates(["partition", "offset"])
     verdicts = F.broadcast(chain_verdicts(master))
     judged = (
-        beside.join(verdicts, on=["partition", "offset"], how="left")
+        _join_first_copies(records.withColumn("window_start", _window_start("happened_at")))
+        .join(verdicts, on=["partition", "offset"], how="left")
         .fillna(False, subset=["is_void"])
         .withColumn("fate", _fate())
     )
@@ -80,8 +70,7 @@ def classify_records(master: DataFrame) -> DataFrame:
     is_taken = F.col("is_void") | F.col("beaten_by").isNotNull()
     is_elsewhere = ~F.col("window_start").eqNullSafe(F.col("first_window_start"))
     # The first interval of that begin lacks this share: no copy of it counts.
-    is_first = F.col("offset") == F.col("first_offset")
-    is_refused = is_first & (F.col("fate") == CONFLICT)
+    is_refused = _is_first() & (F.col("fate") == CONFLICT)
     return judged.select(
         *_COLUMNS,
         "window_start",
@@ -94,14 +83,17 @@ def classify_records(master: DataFrame) -> DataFrame:
     )
 
 
+def _is_first() -> Column:
+    return F.col("offset") == F.col("first_offset")
+
+
 def _fate() -> Column:
     is_again = _has_same_content("fingerprint", "first_fingerprint")
     # A receipt is taken back once, however many voids say so.
     is_void = F.coalesce(F.col("event_id").startswith(REVERSAL), F.lit(False))
-    is_first = F.col("offset") == F.col("first_offset")
     return (
         F.when(F.col("event_id").isNull(), UNREADABLE)
-        .when(is_again & is_first, COUNTED)
+        .when(is_again & _is_first(), COUNTED)
         .when(is_again | is_void, DUPLICATE)
         .otherwise(CONFLICT)
     )
@@ -164,19 +156,12 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     )
     events = contributions(readable_records(master), family)
     # Conflicts and voids are few: the join must not shuffle the records.
-    marked = events.join(
-        F.broadcast(excluded),
-        on=["partition", "offset"],
-        how="left",
-    ).fillna(False, subset=["excluded", WAITING])
+    marked = events.join(F.broadcast(excluded), on=["partition", "offset"], how="left")
+    marked = marked.fillna(False, subset=["excluded", WAITING])
     # A waiting event takes nothing off the speed layer's row: that may know the receipt by now.
-    parts = {name: _zero_if_waiting(name) for name in family.part_names}
+    nothing = F.when(F.col(WAITING), F.lit(0).cast("bigint"))
+    parts = {name: nothing.otherwise(F.col(name)) for name in family.part_names}
     return members_per_window(marked.withColumns(parts), family)
-
-
-def _zero_if_waiting(part: str) -> Column:
-    nothing = F.lit(0).cast("bigint")
-    return F.when(F.col(WAITING), nothing).otherwise(F.col(part))
 
 
 def day_links(fates: DataFrame) -> DataFrame:
@@ -209,9 +194,8 @@ def select_unreported(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
     known = uncounted.join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
     # A day that was never published includes nothing: all of it is unreported.
-    return known.where(
-        F.col("offset") >= F.coalesce("pinned", F.lit(0)),
-    ).select("partition", "offset", "fate")
+    is_unreported = F.col("offset") >= F.coalesce("pinned", F.lit(0))
+    return known.where(is_unreported).select("partition", "offset", "fate")
 
 
 def control_totals(
@@ -232,36 +216,28 @@ def control_totals(
     readable = fates.where(F.col("fate") != UNREADABLE).join(
         F.broadcast(pinned), on=["event_date", "partition"], how="left"
     )
+    # The record that takes another back counts too; it may lie on any day.
+    is_new = F.greatest("offset", "reversed_by.offset") >= F.coalesce("pinned", F.lit(0))
     considered = readable.groupBy("store_id", window).agg(
-        F.countDistinct("event_id").alias("events"),
-        # The record that takes another back counts too; it may lie on any day.
-        F.max(
-            F.greatest("offset", "reversed_by.offset") >= F.coalesce("pinned", F.lit(0)),
-        ).alias("touched"),
+        F.countDistinct("event_id").alias("events"), F.max(is_new).alias("touched")
     )
     is_counted = (F.col("fate") == COUNTED) & ~F.col("taken_back")
     counted = fates.where(is_counted).select("partition", "offset", window)
     # Two master rows with the same coordinates are one record.
     once = contributions(readable_records(master), family).dropDuplicates(["partition", "offset"])
     parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")
-    conserved = (part for part in family.parts if part.name in family.sums)
-    totals = [_total(part) for part in conserved]
+    totals = [_total(part) for part in family.parts if part.name in family.sums]
     # This extra aggregate is unused: a family may have no sums, and agg() needs at least one.
     first_copies = F.count(F.lit(1)).alias("first_copies")
     sums = parts.agg(first_copies, *totals)
+    nothing = F.lit(0).cast(WIDE)
     rows = considered.join(sums, on=["store_id", "window_start"], how="left")
     return rows.select(
         "store_id",
         "window_start",
         "touched",
         F.col("events").cast(WIDE).alias("events"),
-        *(
-            F.coalesce(
-                part,
-                F.lit(0).cast(WIDE),
-            ).alias(part)
-            for part in family.sums
-        ),
+        *(F.coalesce(part, nothing).alias(part) for part in family.sums),
     )
 
 

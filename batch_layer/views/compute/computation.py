@@ -1,15 +1,28 @@
-"""The computation of a rebuild: the rows of some days of a family, and their expected sums."""
+"""The computation of a rebuild: the rows of some days of a family, and their expected sums.
 
-from collections.abc import Iterator, Mapping, Sequence
+A survey counts the fates of all records in one pass; further queries run only where it has found
+something.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from typing import NamedTuple
+from datetime import date, datetime
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.compute.classification import control_totals, day_links, window_members
+from batch_layer.views.compute.classification import (
+    FATES,
+    UNREADABLE,
+    WAITING,
+    control_totals,
+    day_links,
+    window_members,
+)
+from batch_layer.views.compute.pin import Pin
 from batch_layer.views.compute.presence import (
     compute_period_rows,
     cutoff_minute,
@@ -18,32 +31,81 @@ from batch_layer.views.compute.presence import (
     spans_by_store,
     total_rows,
 )
-from batch_layer.views.compute.survey import Survey
-from batch_layer.views.plan.coverage import Coverage
-from batch_layer.views.plan.pin import Pin
+from batch_layer.views.compute.scope import Coverage
 from tally.config.settings import Settings
 from tally.families.epochs import Epochs
 from tally.families.family import Family
 from tally.families.generation import AnsweredSpan, Generation
 from tally.spark.frames import window_rows
-from tally.time.key_periods import days_around
+from tally.time.day_clock import days_around
+from tally.time.instants import from_millis
 
-_PIN = pa.schema(
-    [
-        ("event_date", pa.date32()),
-        ("partition", pa.int32()),
-        ("pinned", pa.int64()),
-    ]
-)
+
+@dataclass(frozen=True)
+class Survey:
+    """The counts that one pass over the fates of all records yields, by day and partition."""
+
+    lines: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def from_fates(cls, fates: DataFrame) -> Self:
+        """Collect the survey of the fates by one Spark action.
+
+        In:  classify_records() of all days.
+        Out: a line for each day and partition: event_date, partition, until (first offset beyond);
+             how many are committed, counted, duplicate, conflict, unreadable, elsewhere, reversed,
+             waiting; first_arrival (milliseconds since 1970; None where nothing can be read).
+        """
+        its_fate = F.col("fate")
+        # Only readable records count: garbage is no arrival of the family's data.
+        first_arrival = F.min(F.when(its_fate != UNREADABLE, F.col("committed_at")))
+        # One pass over all records: each separate query, such as the number of conflicts, would be
+        # another Spark job over them.
+        counted = fates.groupBy("event_date", "partition").agg(
+            (F.max("offset") + 1).alias("until"),
+            F.count(F.lit(1)).alias("committed"),
+            *(F.count_if(its_fate == fate).alias(fate) for fate in FATES),
+            F.count_if("elsewhere").alias("elsewhere"),
+            F.count_if(F.col("reversed_by").isNotNull()).alias("reversed"),
+            F.count_if(WAITING).alias(WAITING),
+            F.unix_millis(first_arrival).alias("first_arrival"),
+        )
+        return cls([row.asDict() for row in counted.collect()])
+
+    @property
+    def first_arrival(self) -> datetime | None:
+        """The arrival of the first readable record; None if there is none."""
+        found = [line["first_arrival"] for line in self.lines if line["first_arrival"] is not None]
+        return from_millis(min(found)) if found else None
+
+    def until(self) -> dict[date, dict[int, int]]:
+        """The first offset that the master does not hold, by UTC day and partition."""
+        found: dict[date, dict[int, int]] = {}
+        for line in self.lines:
+            found.setdefault(line["event_date"], {})[line["partition"]] = line["until"]
+        return found
+
+    def count(self, *names: str, days: Collection[date] | None = None) -> int:
+        """The number of records of the days, or of all days, that have these fates."""
+        chosen = None if days is None else set(days)
+        lines = [line for line in self.lines if chosen is None or line["event_date"] in chosen]
+        return sum(line[name] for line in lines for name in names)
+
+    def ledger(self) -> list[dict[str, int]]:
+        """Counts of each partition, ascending: records committed, of each fate, and waiting."""
+        totals: dict[int, Counter[str]] = defaultdict(Counter)
+        for line in self.lines:
+            counts = {name: line[name] for name in ("committed", *FATES, WAITING)}
+            totals[line["partition"]].update(counts)
+        return [{"partition": number, **totals[number]} for number in sorted(totals)]
+
+
+_PIN = pa.schema({"event_date": "date32", "partition": "int32", "pinned": "int64"})
 
 
 @dataclass(frozen=True)
 class PinnedRecords:
-    """The family's records of one pinned version.
-
-    With them come the fate of each record, the generations that serve now, and the coverage that
-    may be claimed.
-    """
+    """A family's records of one version, their fates, the generations that serve, and coverage."""
 
     pin: Pin
     master: DataFrame
@@ -67,16 +129,14 @@ class PinnedRecords:
         Out: event_date, partition, pinned: first offset that the day's generation does not include;
              0 for a generation of another epoch than the day's.
         """
-        reached = [
+        reached = (
             (day, number, _pin_offset(pointer, number, epochs))
             for day, pointer in self.current.items()
             for number in self.pin.until
-        ]
+        )
+        rows = [dict(zip(_PIN.names, row, strict=True)) for row in reached]
         # Spark turns Arrow rows into a local relation; tuples would go through a worker.
-        columns = zip(*reached, strict=True) if reached else ([], [], [])
-        typed = zip(columns, _PIN.types, strict=True)
-        arrays = [pa.array(column, kind) for column, kind in typed]
-        return spark.createDataFrame(pa.table(arrays, schema=_PIN))
+        return spark.createDataFrame(pa.Table.from_pylist(rows, _PIN))
 
 
 class Computation(NamedTuple):
@@ -120,8 +180,7 @@ def read_day_links(pinned: PinnedRecords) -> Iterator[tuple[date, date]]:
     A conflict depends on its first copy, a receipt on its void.
     """
     if pinned.survey.count("elsewhere", "reversed"):
-        both = day_links(pinned.fates).distinct()
-        yield from ((row[0], row[1]) for row in both.toLocalIterator())
+        yield from day_links(pinned.fates).distinct().toLocalIterator()
 
 
 def period_days(

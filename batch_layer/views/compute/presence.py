@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -24,16 +24,20 @@ from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.families.generation import AnsweredSpan
 from tally.people.heard import MAC_CLASSES, NEVER
 from tally.people.presence import RowKey, period_rows
-from tally.people.visit_parts import WINDOW_MINUTES, Device
-from tally.people.visits import MINUTE_SECONDS, MinuteSignals, parse_period_hours
+from tally.people.visits import (
+    MINUTE_SECONDS,
+    WINDOW_MINUTES,
+    Device,
+    MinuteSignals,
+    parse_period_hours,
+)
 from tally.spark.frames import contributions, epoch_column
 from tally.spark.part_columns import STORED_TYPES, build_fold
 from tally.time.windows import EPOCH
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
-# A row with the columns of compute_period_rows().
-ArrowRow: TypeAlias = tuple[Any, ...]
+ArrowRow = tuple[Any, ...]
 
 
 class DeviceMinute(NamedTuple):
@@ -63,7 +67,7 @@ def device_minutes(
     in the speed layer.
 
     In:  master records and classify_records() of days_around(); pinned: as
-         fates.select_unreported().
+         select_unreported().
     Out: the fields of DeviceMinute: bigint, but store, opening and device string, is_new boolean.
     """
     known = fates.where(F.col("fate") != UNREADABLE).join(
@@ -83,9 +87,8 @@ def device_minutes(
     # records lie in one partition.
     first = F.min_by("open_at", "offset").alias("opening")
     opening = heard.groupBy(*period).agg(first)
-    minutes = heard.groupBy(
-        *period, F.col("device_hash").alias("device"), minute.alias("minute")
-    ).agg(
+    device = F.col("device_hash").alias("device")
+    minutes = heard.groupBy(*period, device, minute.alias("minute")).agg(
         F.max("rssi_dbm").alias("dbm"),
         (F.max(rank) - 1).alias("rank"),
         F.max("is_new").alias("is_new"),
@@ -103,8 +106,8 @@ def compute_period_rows(minutes: DataFrame, family: Family) -> DataFrame:
          that overlap, where a store's zone or settings have changed, share one row.
     """
     parts = [f"`{part.name}` {STORED_TYPES[type(part)]}" for part in family.parts]
-    head = ("store_id string", "window_start bigint", "mac_class string", "events bigint")
-    shape = ", ".join((*head, *parts, "touched boolean"))
+    head = "store_id string, window_start bigint, mac_class string, events bigint"
+    shape = ", ".join((head, *parts, "touched boolean"))
     columns = T.StructType.fromDDL(shape)
     assert isinstance(columns, T.StructType)
     arrow = to_arrow_schema(columns)
@@ -114,9 +117,7 @@ def compute_period_rows(minutes: DataFrame, family: Family) -> DataFrame:
         for store, of_store in groupby(heard, key=lambda minute: minute.store):
             rows = _rows(store, of_store, family)
             columns = [*zip(*rows, strict=True)] or [()] * len(arrow)
-            arrays = [
-                pa.array(column, kind) for column, kind in zip(columns, arrow.types, strict=True)
-            ]
+            arrays = [*map(pa.array, columns, arrow.types)]
             yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
     # The number of tasks is explicit: Spark would make one task of so few bytes. All rows of a
@@ -144,7 +145,10 @@ def _rows(store: str, heard: Iterable[DeviceMinute], family: Family) -> Iterator
         if any(minute.is_new for minute in of_period):
             touched |= {row.key[0] for row in rows}
         for key, _, values in rows:
-            held[key] = _add_values(family.parts, held[key], values) if key in held else values
+            if key in held:
+                both = zip(family.parts, held[key], values, strict=True)
+                values = [part.plus(left, right) for part, left, right in both]
+            held[key] = values
     for (start, mac_class), totals in sorted(held.items()):
         at = start * _MINUTE_MILLIS
         yield (store, at, mac_class, minutes[start], *map(_arrow_value, totals), start in touched)
@@ -155,13 +159,6 @@ def _arrow_value(value: Value) -> Any:
     if not isinstance(value, list):
         return value
     return [tuple(entry) if isinstance(entry, list) else entry for entry in value]
-
-
-def _add_values(
-    parts: Sequence[Part], first: Sequence[Value], second: Sequence[Value]
-) -> list[Value]:
-    both = zip(parts, first, second, strict=True)
-    return [part.plus(left, right) for part, left, right in both]
 
 
 def _group_by_device(heard: Iterable[DeviceMinute]) -> Iterator[tuple[Device, MinuteSignals]]:
@@ -205,13 +202,13 @@ def period_control_totals(minutes: DataFrame, rows: DataFrame, family: Family) -
     this check only shows that they are stored as computed; the audit has an oracle.
 
     In:  device_minutes() and compute_period_rows() of the same periods.
-    Out: as fates.control_totals().
+    Out: as control_totals().
     """
     minute = F.col("minute")
     start = (minute - F.pmod(minute, F.lit(WINDOW_MINUTES))) * _MINUTE_MILLIS
-    window = F.col("store").alias("store_id"), start.alias("window_start")
+    by_window = minutes.groupBy(F.col("store").alias("store_id"), start.alias("window_start"))
     heard = F.count(F.lit(1)).cast(WIDE)
-    events = minutes.groupBy(*window).agg(heard.alias("events"))
+    events = by_window.agg(heard.alias("events"))
     sums = rows.groupBy("store_id", "window_start").agg(
         F.max("touched").alias("touched"), *(_wide_sum(name) for name in family.sums)
     )
@@ -271,8 +268,5 @@ def join_periods(periods: Sequence[tuple[int, int]], settled: int) -> list[Answe
             joined[-1] = before[0], max(end, before[1])
         elif start < end:
             joined.append((start, end))
-    return [(_instant(start), _instant(end)) for start, end in joined]
-
-
-def _instant(minute: int) -> datetime:
-    return EPOCH + timedelta(minutes=minute)
+    minute = timedelta(minutes=1)
+    return [(EPOCH + start * minute, EPOCH + end * minute) for start, end in joined]

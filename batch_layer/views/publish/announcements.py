@@ -38,6 +38,12 @@ MAX_MESSAGE_BYTES = 2 * MAX_BYTES
 # An identity is cut to this many characters, so that the sentence about it stays whole.
 _MAX_IDENTITY = 400
 _FLUSH_SECONDS = 60.0
+_BUCKETS = 16
+INSERT_WINDOW = (
+    "INSERT INTO restated_window"
+    " (family, generation, bucket, store_id, window_start, earlier_generation)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
 
 
 @dataclass(frozen=True)
@@ -86,69 +92,45 @@ class Announcements:
                 _to_uncounted_record(family, record), _to_cause(record), self._digest_key
             )
             # An unreadable record has no store: its letter keeps the partition of the record.
-            partition = (
-                record["partition"]
-                if store_id is None
-                else partition_number(store_id, self._partitions)
-            )
+            number = record["partition"]
+            partition = number if store_id is None else self._partition(store_id)
             self._sender.send(TOPIC, letter.value, letter.key, partition, letter.headers)
             sent += 1
         self._flush(TOPIC)
         return sent
 
     def send_restatements(self, changed: Iterable[Restatement]) -> None:
-        """Send one record for each changed window and block until all are acknowledged.
-
-        Raises TallyError when one is not.
-        """
+        """Send a record for each changed window; raises TallyError unless all are acknowledged."""
         for restatement in changed:
-            self._sender.send(
-                RESTATEMENTS,
-                msgspec.json.encode(restatement),
-                restatement.store_id,
-                partition_number(restatement.store_id, self._partitions),
-            )
+            value, store_id = msgspec.json.encode(restatement), restatement.store_id
+            self._sender.send(RESTATEMENTS, value, store_id, self._partition(store_id))
         self._flush(RESTATEMENTS)
+
+    def _partition(self, store_id: str) -> int:
+        return partition_number(store_id, self._partitions)
 
     def _flush(self, topic: str) -> None:
         self._sender.flush(f"topic {topic}", "look into the broker's log and rebuild again")
 
 
 def _to_uncounted_record(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
-    columns = record["store_id"], record["value"]
-    key, value = (column and str(column) for column in columns)
-    return UncountedRecord(
-        family.topic,
-        record["partition"],
-        record["offset"],
-        None if key is None else _bytes(key),
-        _bytes(value or ""),
+    key, value = (
+        None if column is None else str(column).encode("utf-8", "backslashreplace")
+        for column in (record["store_id"], record["value"])
     )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
+    place = family.topic, record["partition"], record["offset"]
+    return UncountedRecord(*place, key, value or b"")
 
 
 def _to_cause(record: Mapping[str, Any]) -> Cause:
     message = (
-        f"{redact_excerpt(str(record['event_id']), _MAX_IDENTITY)} came before with another"
-        " content; the first by offset counts"
-        if record["fate"] == CONFLICT
-        else (
-            "the canonical record cannot be read, or a count in it is out of bounds; only the"
-            " normaliser may write this topic"
-        )
+        "the canonical record cannot be read, or a count in it is out of bounds; only the"
+        " normaliser may write this topic"
     )
+    if record["fate"] == CONFLICT:
+        identity = redact_excerpt(str(record["event_id"]), _MAX_IDENTITY)
+        message = f"{identity} came before with another content; the first by offset counts"
     return Cause(record["fate"], message, format_utc(record["committed_at"].astimezone(UTC)))
-
-
-_BUCKETS = 16
-INSERT_WINDOW = (
-    "INSERT INTO restated_window"
-    " (family, generation, bucket, store_id, window_start, earlier_generation)"
-    " VALUES (?, ?, ?, ?, ?, ?)"
-)
 
 
 def bucket_number(store_id: str) -> int:
@@ -174,21 +156,14 @@ class Outbox:
         write_rows(self._session, insert, [(self._family, generation, day)])
 
     def send(self, generation: int, announcements: Announcements) -> None:
-        """Announce every stored window of a published generation, then delete them.
-
-        After a crash in between some are announced once more.
-        """
+        """Announce the generation's windows, then delete them: a crash between announces twice."""
         announcements.send_restatements(self._windows(generation))
         self._delete_windows(generation)
 
     def send_remaining(self, table: PointerTable, announcements: Announcements) -> None:
-        """Announce the windows that earlier runs published and did not announce.
-
-        Windows of runs that can no longer publish are deleted.
-        """
-        runs = self._session.execute(
-            "SELECT generation, day FROM restatement_run WHERE family = %s", [self._family]
-        )
+        """Announce what earlier runs published; delete windows that can no longer be published."""
+        select = "SELECT generation, day FROM restatement_run WHERE family = %s"
+        runs = self._session.execute(select, [self._family])
         # All rows are fetched first: they are deleted below, while the driver would still be
         # fetching pages of them.
         for run in list(runs):
@@ -214,15 +189,10 @@ class Outbox:
     def _delete_windows(self, generation: int) -> None:
         # Nothing is written there any more: a retried delete, with a later timestamp, hides only
         # windows that are announced.
-        write_rows(
-            self._session,
-            "DELETE FROM restated_window WHERE family = ? AND generation = ? AND bucket = ?",
-            [(self._family, generation, bucket) for bucket in range(_BUCKETS)],
-        )
+        delete = "DELETE FROM restated_window WHERE family = ? AND generation = ? AND bucket = ?"
+        buckets = [(self._family, generation, bucket) for bucket in range(_BUCKETS)]
+        write_rows(self._session, delete, buckets)
         # The run is deleted last: as long as its row exists, the next rebuild returns to its
         # windows.
-        write_rows(
-            self._session,
-            "DELETE FROM restatement_run WHERE family = ? AND generation = ?",
-            [(self._family, generation)],
-        )
+        delete = "DELETE FROM restatement_run WHERE family = ? AND generation = ?"
+        write_rows(self._session, delete, [(self._family, generation)])

@@ -1,7 +1,4 @@
-"""A check of a generation in Cassandra against the records, window by window.
-
-The executors read the rows back and compare them.
-"""
+"""A check of a generation in Cassandra against the records, window by window, on the executors."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,10 +17,11 @@ from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.families.family import Family
 from tally.time.instants import DAY_MILLIS, format_utc, from_millis
+from tally.time.windows import EPOCH
 
 SHOWN_WINDOWS = 3
 _PARTITIONS_AT_ONCE = 1_000
-_BEGINNING = date(1970, 1, 1)
+
 
 # Store and start in milliseconds since 1970; events and parts.
 StoreStart: TypeAlias = tuple[str, int]
@@ -41,11 +39,6 @@ class ExpectedRow(NamedTuple):
     start: int
     touched: bool
     values: ExpectedValues
-
-    @property
-    def store_day(self) -> tuple[str, int]:
-        """The window's store, and its day in days since 1970."""
-        return self.store, self.start // DAY_MILLIS
 
 
 class UnequalWindow(msgspec.Struct, array_like=True):
@@ -85,32 +78,27 @@ class GenerationCheck(msgspec.Struct, array_like=True):
         for axis, of_stores in other.axes.items():
             for store, spans in of_stores.items():
                 for value, span in spans.items():
-                    self.add_axis_value(axis, store, value, span)
+                    _widen(self.axis_values(axis, store), value, span)
 
-    def add_axis_value(self, axis: str, store: str, value: str, span: DaySpan) -> None:
-        """Record that the store's events of these days have the value of the axis."""
-        of_store = self.axes.setdefault(axis, {}).setdefault(store, {})
-        _widen(of_store, value, span)
+    def axis_values(self, axis: str, store: str) -> dict[str, DaySpan]:
+        """The first and last day of each value that the axis has in the store."""
+        return self.axes.setdefault(axis, {}).setdefault(store, {})
 
 
 def refuse_unequal(found: Sequence[UnequalWindow], family: Family, token: int) -> None:
-    """Raise TallyError if any window's stored values differ from the sums of the counted records.
-
-    The sums are computed without members and sets.
-    """
+    """Raise TallyError if a window's stored values differ from the sums of the counted records."""
     if found:
-        windows = "; ".join(
-            f"store {window.store} {format_utc(from_millis(window.start))} has "
-            + ", ".join(
-                f"{name} {value}"
-                for name, value in zip(("events", *family.sums), window.balance, strict=True)
-            )
-            for window in found
-        )
+        windows = "; ".join(_describe_window(window, family) for window in found)
         raise TallyError(
             f"rebuild {token} of {family.name}: rows differ from the records: {windows};"
             " nothing was published"
         )
+
+
+def _describe_window(window: UnequalWindow, family: Family) -> str:
+    balance = zip(("events", *family.sums), window.balance, strict=True)
+    differences = ", ".join(f"{name} {value}" for name, value in balance)
+    return f"store {window.store} {format_utc(from_millis(window.start))} has {differences}"
 
 
 def check_generation(
@@ -126,7 +114,8 @@ def check_generation(
          changes nothing.
     Out: counts, and first and last days (since 1970) of stores and of the values of axes.
     """
-    days = {(day - _BEGINNING).days: number for day, number in earlier.items()}
+    beginning = EPOCH.date()
+    days = {(day - beginning).days: number for day, number in earlier.items()}
     names = ("store_id", "window_start", "touched", "events", *family.sums)
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,14 +125,12 @@ def check_generation(
             for batch in batches
             for store, start, touched, *values in to_rows(batch)
         )
-        grouped = groupby(owed, key=lambda row: row.store_day)
+        grouped = groupby(owed, key=lambda row: (row.store, row.start // DAY_MILLIS))
         by_day = ((day, list(day_rows)) for day, day_rows in grouped)
         # Chunks of whole days, never of rows: a window is compared with all of its rows.
         while chunk := list(islice(by_day, _PARTITIONS_AT_ONCE)):
             found = msgspec.msgpack.encode(_check_store_days(chunk, reader, family))
-            yield pa.RecordBatch.from_pydict(
-                {"found": pa.array([found], pa.binary())},
-            )
+            yield pa.RecordBatch.from_pydict({"found": [found]})
 
     # The number of tasks is explicit: Spark would make one task of so few bytes. All rows of a
     # store's day lie in one task.
@@ -166,8 +153,9 @@ def _check_store_days(
 ) -> GenerationCheck:
     # A day without new records has the same rows as the served generation: the served rows need
     # not be read for a comparison.
-    store_days = [_store_day(*day, rows) for day, rows in days]
-    written = reader.read_rows(store_days)
+    written = reader.read_rows(
+        [StoreDay(*day, any(row.touched for row in rows)) for day, rows in days]
+    )
     rows_owed = (row for _, rows in days for row in rows)
     owed = {(row.store, row.start): row.values for row in rows_owed}
     found = GenerationCheck(
@@ -178,13 +166,10 @@ def _check_store_days(
     for (store, day), _ in days:
         _widen(found.stores, store, DaySpan(day, day))
     for row in written:
+        span = DaySpan(row.day, row.day)
         for axis, value in zip(family.axes, row.axes, strict=True):
-            found.add_axis_value(axis, row.store, value, DaySpan(row.day, row.day))
+            _widen(found.axis_values(axis, row.store), value, span)
     return found
-
-
-def _store_day(store: str, day: int, rows: Iterable[ExpectedRow]) -> StoreDay:
-    return StoreDay(store, day, any(row.touched for row in rows))
 
 
 def unequal_windows(
@@ -197,14 +182,9 @@ def unequal_windows(
     # Windows are compared singly: a grand total hides a row in the wrong window or store.
     unequal = []
     for window in sorted(there.keys() | owed.keys()):
-        balance = [
-            holds - says
-            for holds, says in zip_longest(
-                _sums(there.get(window, ())),
-                owed.get(window, ()),
-                fillvalue=0,
-            )
-        ]
+        held = _sums(there.get(window, ()))
+        both = zip_longest(held, owed.get(window, ()), fillvalue=0)
+        balance = [holds - says for holds, says in both]
         if any(balance):
             unequal.append(UnequalWindow(*window, [f"{value:+}" for value in balance]))
     return unequal
@@ -213,14 +193,11 @@ def unequal_windows(
 def _sums(rows: Sequence[WrittenRow]) -> ExpectedValues:
     """The events of a window and the sums of its parts, from the window's rows."""
     # Each row of a window carries the events of the whole window: they must not be added up.
-    return max((row.events for row in rows), default=0), *map(
-        sum, zip(*(row.parts for row in rows), strict=True)
-    )
+    events = max((row.events for row in rows), default=0)
+    parts = zip(*(row.parts for row in rows), strict=True)
+    return events, *map(sum, parts)
 
 
 def _widen(spans: dict[str, DaySpan], key: str, span: DaySpan) -> None:
-    known = spans.get(key, span)
-    spans[key] = DaySpan(
-        min(known.first, span.first),
-        max(known.last, span.last),
-    )
+    first, last = spans.get(key, span)
+    spans[key] = DaySpan(min(first, span.first), max(last, span.last))

@@ -1,8 +1,7 @@
 """The pointer table: which generation serves each day.
 
-It has the fencing tokens and the one conditional batch that publishes a run.
-
-All rows of a family lie in one Cassandra partition, written by lightweight transactions only.
+It has the fencing tokens and the one conditional batch that publishes a run. All rows of a family
+lie in one Cassandra partition, written by lightweight transactions only.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,9 +15,9 @@ from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, SimpleStatement, Statement
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from batch_layer.views.plan.coverage import Claim
+from batch_layer.views.compute.scope import Claim
 from runtime.cassandra.writes import write_rows
-from runtime.kafka.offsets import Offsets
+from runtime.kafka.offsets import Offsets, find_unread
 from tally.errors import PublicationConflict, PublicationRefused
 from tally.families.epochs import Epochs
 from tally.families.generation import GENERATION_COLUMNS, Generation, parse_generation
@@ -29,14 +28,19 @@ _CAS_WRITE_UNKNOWN = 0x1700
 # The order is that of _row_values().
 _COLUMNS = f"family, {GENERATION_COLUMNS}"
 _PLACEHOLDERS = ", ".join("?" * len(_COLUMNS.split(", ")))
+_retry_conflicts = retry(
+    retry=retry_if_exception_type(PublicationConflict),
+    stop=stop_after_attempt(20),
+    wait=wait_random(0, 0.2),
+    reraise=True,
+)
 
 
 @dataclass(frozen=True)
 class RebuildRun:
-    """The metadata that a run publishes.
+    """The metadata that a run publishes; its token is also the generation's name.
 
-    They are its token (also the generation's name), the pinned version and offsets, and the instant
-    of the flip by the brokers' clock.
+    `flipped_at`: the instant of the flip by the brokers' clock.
     """
 
     family: str
@@ -51,15 +55,9 @@ class PointerTable:
     """The rows of batch_pointer of one family."""
 
     def __init__(self, session: Session, family: str) -> None:
-        self.family = family
-        self._session = session
+        self._session, self.family = session, family
 
-    @retry(
-        retry=retry_if_exception_type(PublicationConflict),
-        stop=stop_after_attempt(20),
-        wait=wait_random(0, 0.2),
-        reraise=True,
-    )
+    @_retry_conflicts
     def take_token(self) -> int:
         """Take a fencing token above every earlier one, before the version is pinned.
 
@@ -71,7 +69,7 @@ class PointerTable:
             "UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s"
         )
         # A token taken by an attempt of unknown outcome is skipped.
-        if not self._apply(update, [token, self.family, last]):
+        if not execute_transaction(self._session, update, [token, self.family, last]):
             raise PublicationConflict(
                 f"rebuild of {self.family}: no token in 20 attempts, others take theirs;"
                 " run it again"
@@ -80,14 +78,10 @@ class PointerTable:
 
     def current(self) -> dict[date, Generation]:
         """The generation that serves each UTC day, read with SERIAL consistency."""
-        return {row.day.date(): _generation(row) for row in self._read_published()}
+        generations = (parse_generation(row[1:]) for row in self._read_published())
+        return {generation.day: generation for generation in generations}
 
-    @retry(
-        retry=retry_if_exception_type(PublicationConflict),
-        stop=stop_after_attempt(20),
-        wait=wait_random(0, 0.2),
-        reraise=True,
-    )
+    @_retry_conflicts
     def flip(self, claims: Mapping[date, Claim], generation: RebuildRun) -> None:
         """Publish the generation for all the days of the claims at once.
 
@@ -98,7 +92,7 @@ class PointerTable:
         # After an attempt of unknown outcome (a time-out) the run's own token, read with SERIAL
         # consistency, shows that it was applied.
         if flipped != generation.token:
-            _refuse_unless_newer(flipped, [_generation(row) for row in served], generation)
+            _refuse_unless_newer(flipped, [parse_generation(row[1:]) for row in served], generation)
             # The rows that this flip replaces: their own run may have died before it wrote them.
             self._insert_history(served)
             if not self._flip(claims, generation, flipped):
@@ -110,10 +104,7 @@ class PointerTable:
         self._insert_history(_row_values(generation, day, claim) for day, claim in claims.items())
 
     def record_history(self) -> None:
-        """Copy the published rows into the history; repeating it changes nothing.
-
-        The next run thereby repairs a crash after a flip.
-        """
+        """Copy the published rows into the history: this repairs a crash after an earlier flip."""
         self._insert_history(self._read_published())
 
     def has_flipped(self, generation: int, day: date) -> bool | None:
@@ -135,14 +126,13 @@ class PointerTable:
 
     def _read_published(self, days: Collection[date] | None = None) -> list[Any]:
         """The rows of the served days; None for all of them."""
-        rows = self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s")
-        return [
-            # Tokens lie in the partition's static columns, which appear as a row without a day as
-            # long as there is no other row.
-            row
-            for row in rows
-            if row.day is not None and (days is None or row.day.date() in days)
-        ]
+        text = f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s"
+        # Tokens lie in the partition's static columns, which appear as a row without a day as long
+        # as there is no other row.
+        rows = (
+            row for row in read_serially(self._session, text, self.family) if row.day is not None
+        )
+        return [row for row in rows if days is None or row.day.date() in days]
 
     def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
         # The history is a separate table: a plain write beside lightweight transactions on one
@@ -156,47 +146,34 @@ class PointerTable:
         # All rows lie in one partition, so the one condition decides for every row: readers see
         # all days or none.
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
-        batch.add(
-            SimpleStatement(
-                # The condition is the token read before: a run that has flipped since has changed
-                # it, and this one reads again.
-                "UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"
-            ),
-            [generation.token, self.family, flipped],
-        )
+        # The condition is the token read before: a run that has flipped since has changed it, and
+        # this one reads again.
+        update = "UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"
+        batch.add(SimpleStatement(update), [generation.token, self.family, flipped])
         insert = self._session.prepare(
             f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"
         )
         for day, claim in claims.items():
             batch.add(insert, _row_values(generation, day, claim))
-        return self._apply(batch)
-
-    def _apply(self, statement: Statement, values: list[Any] | None = None) -> bool:
-        return execute_transaction(self._session, statement, values)
+        return execute_transaction(self._session, batch)
 
     def _static(self, column: str) -> int | None:
-        rows = self._rows(
-            f"SELECT {column} AS token_value FROM batch_pointer WHERE family = %s LIMIT 1"
-        )
+        text = f"SELECT {column} AS token_value FROM batch_pointer WHERE family = %s LIMIT 1"
+        rows = read_serially(self._session, text, self.family)
         return rows[0].token_value if rows else None
 
-    def _rows(self, statement: str) -> list[Any]:
-        return list(
-            self._session.execute(
-                # A SERIAL read first completes a transaction that was left half done.
-                SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL),
-                [self.family],
-            )
-        )
+
+def read_serially(session: Session, text: str, *values: Any) -> list[Any]:
+    """All rows of the query, read with SERIAL consistency."""
+    # A SERIAL read first completes a transaction that was left half done.
+    query = SimpleStatement(text, consistency_level=ConsistencyLevel.SERIAL)
+    return list(session.execute(query, values))
 
 
 def execute_transaction(
     session: Session, statement: Statement, values: list[Any] | None = None
 ) -> bool:
-    """Execute the lightweight transaction; return whether it was applied for certain.
-
-    False also when its outcome is unknown.
-    """
+    """Execute the lightweight transaction; return whether it was applied for certain."""
     statement.serial_consistency_level = ConsistencyLevel.SERIAL
     try:
         return bool(session.execute(statement, values).one()[0])
@@ -211,46 +188,30 @@ def execute_transaction(
 
 def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     """The values of a pointer row in the order of the columns."""
-    coverage = (
-        day,
-        run.token,
-        run.epochs.for_day(day),
-        claim.covered_from,
-        claim.covered_until,
-    )
+    generation = (run.family, day, run.token, run.epochs.for_day(day))
     pins = (run.table_version, run.flipped_at, dict(run.pinned), dict(claim.through))
-    return (run.family, *coverage, *pins)
-
-
-def _generation(row: Any) -> Generation:
-    return parse_generation(row[1:])
+    return (*generation, claim.covered_from, claim.covered_until, *pins)
 
 
 def _refuse_unless_newer(
     flipped: int | None, days: Sequence[Generation], generation: RebuildRun
 ) -> None:
+    run, pinned = f"rebuild {generation.token} of {generation.family}", generation.pinned
     if flipped is not None and flipped > generation.token:
-        raise PublicationRefused(
-            f"rebuild {generation.token} of {generation.family}:"
-            f" run {flipped} has published since; its numbers stand"
-        )
+        raise PublicationRefused(f"{run}: run {flipped} has published since; its numbers stand")
     for pointer in days:
         # A run of older code, retried by its scheduler, has a new token and newer offsets.
         if pointer.epoch > (epoch := generation.epochs.for_day(pointer.day)):
             raise PublicationRefused(
-                f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by"
-                f" definition epoch {pointer.epoch},"
+                f"{run}: {pointer.day} is served by definition epoch {pointer.epoch},"
                 f" this run computes epoch {epoch};"
                 " run the newer code, with the newer stores file"
             )
-        if pointer.is_within(generation.pinned):
-            continue
-        behind = {
-            number: offset
-            for number, offset in pointer.pinned.items()
-            if generation.pinned.get(number, 0) < offset
-        }
-        raise PublicationRefused(
-            f"rebuild {generation.token} of {generation.family}: {pointer.day} is served up to"
-            f" offsets {behind}, this run pinned {dict(generation.pinned)}; run it again"
-        )
+        if not pointer.is_within(pinned):
+            behind = {
+                number: pointer.pinned[number] for number in find_unread(pointer.pinned, pinned)
+            }
+            raise PublicationRefused(
+                f"{run}: {pointer.day} is served up to offsets {behind},"
+                f" this run pinned {dict(pinned)}; run it again"
+            )

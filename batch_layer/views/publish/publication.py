@@ -2,25 +2,30 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from cassandra.cluster import Session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.compute.classification import WAITING, classify_records, select_unreported
+from batch_layer.views.compute.classification import (
+    CONFLICT,
+    UNREADABLE,
+    WAITING,
+    classify_records,
+    select_unreported,
+)
 from batch_layer.views.compute.computation import (
     PinnedRecords,
+    Survey,
     compute,
     period_days,
     read_day_links,
 )
-from batch_layer.views.compute.rows import write_generation
-from batch_layer.views.compute.survey import Survey
-from batch_layer.views.plan.coverage import Coverage, read_backfill_spans
-from batch_layer.views.plan.pin import pin_master
-from batch_layer.views.plan.scope import (
+from batch_layer.views.compute.pin import pin_master
+from batch_layer.views.compute.scope import (
+    Coverage,
     RebuildRequest,
     RebuildScope,
     all_days,
@@ -31,12 +36,17 @@ from batch_layer.views.plan.scope import (
 from batch_layer.views.publish.announcements import MAX_MESSAGE_BYTES, Announcements, Outbox
 from batch_layer.views.publish.check import check_generation, refuse_unequal
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
-from batch_layer.views.publish.registers import write_answered_spans, write_day_spans, write_ledger
-from batch_layer.views.publish.tills import conflicting_tills, write_findings
+from batch_layer.views.publish.registers import (
+    conflicting_tills,
+    write_answered_spans,
+    write_day_spans,
+    write_findings,
+    write_ledger,
+)
+from batch_layer.views.publish.written_rows import write_generation
 from runtime.connect import kafka_producer
 from runtime.kafka.broker_clock import read_broker_time
-from runtime.records.gaps import read_gaps
-from runtime.registry.sources import FAMILIES
+from runtime.records.gaps import read_backfills, read_gaps
 from tally.config.keys import load_digest_key
 from tally.config.settings import Settings
 from tally.families.family import Family
@@ -51,8 +61,8 @@ class RebuildJob:
     session: Session
     settings: Settings
     request: RebuildRequest
+    families: Sequence[Family]
     dry_run: bool = False
-    families: Sequence[Family] = field(default_factory=lambda: tuple(FAMILIES.values()))
 
 
 @dataclass(frozen=True)
@@ -82,12 +92,10 @@ def publish(job: RebuildJob, family: Family) -> PublicationResult:
     pinned = _pin_family(job, family, table)
     try:
         days = _select_days(job.request, job.settings, family, pinned)
-        extent_text = (
-            f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
-        )
+        until = format_utc(min(pinned.pin.through.values()))
         _print_progress(
-            f"{family.name}: {len(days)} days to rebuild from {extent_text}"
-            f" {format_utc(min(pinned.pin.through.values()))}"
+            f"{family.name}: {len(days)} days to rebuild from version {pinned.pin.version} of the"
+            f" master dataset, with all that had arrived by {until}"
         )
         if not days or job.dry_run:
             return PublicationResult(len(days), 0, 0, 0)
@@ -95,14 +103,9 @@ def publish(job: RebuildJob, family: Family) -> PublicationResult:
         rows, changed = _write_and_check(job, family, pinned, days, token)
         # Made once for all attempts of the flip: with a new instant for each, history and pointer
         # would differ after a lost answer.
-        generation = RebuildRun(
-            family.name,
-            token,
-            family.epochs,
-            pinned.pin.version,
-            pinned.pin.until,
-            read_broker_time(job.settings),
-        )
+        extent = pinned.pin.version, pinned.pin.until
+        flipped_at = read_broker_time(job.settings)
+        generation = RebuildRun(family.name, token, family.epochs, *extent, flipped_at)
         # All days at once: readers see the whole of a rebuild or nothing of it.
         table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
         # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
@@ -120,11 +123,12 @@ def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> PinnedR
     # Persisted: survey, rows, check and letters all use it, and it is a sort of all records.
     fates = classify_records(master).persist()
     survey = Survey.from_fates(fates)
+    backfills = read_backfills(job.session, family.name)
     coverage = Coverage(
         through=pin.through,
         first_arrival=survey.first_arrival,
         tolerance=timedelta(seconds=job.settings.future_tolerance_seconds),
-        backfills=read_backfill_spans(job.session, family),
+        backfills=[(given.first, given.last) for given in backfills],
         gaps=read_gaps(job.session, family.source_topics),
     )
     return PinnedRecords(pin, master, fates, survey, current, coverage)
@@ -155,25 +159,15 @@ def _select_days(
 def _write_and_check(
     job: RebuildJob, family: Family, pinned: PinnedRecords, days: list[date], token: int
 ) -> tuple[int, int]:
-    """Write the days under the token and check them; return (rows, changed windows) as counts.
-
-    Tills, dead letters and the ledger are written too. Nothing is served from it yet.
-    """
+    """Write and check the days and what goes with them; (rows, changed windows) as counts."""
     chosen, fates = pinned.records_on_days(days)
-    rows, changed = (
-        _write_rows(job, family, pinned, days, token)
-        if pinned.survey.count("committed", days=days)
-        else (0, 0)
-    )
+    rows, changed = 0, 0
+    if pinned.survey.count("committed", days=days):
+        rows, changed = _write_rows(job, family, pinned, days, token)
     # Both steps below are Spark jobs over the days: they run only if the survey has found some.
-    uncounted = pinned.survey.count_uncounted(days)
-    suspects = write_findings(
-        job.session,
-        family,
-        token,
-        days,
-        conflicting_tills(chosen, fates).toLocalIterator() if uncounted else (),
-    )
+    uncounted = pinned.survey.count(CONFLICT, UNREADABLE, days=days)
+    tills = conflicting_tills(chosen, fates).toLocalIterator() if uncounted else ()
+    suspects = write_findings(job.session, family, token, days, tills)
     if uncounted:
         _send_dead_letters(job, family, chosen, select_unreported(fates, pinned.pins(job.spark)))
     write_ledger(job.session, family, token, pinned.survey.ledger())
@@ -192,10 +186,7 @@ def _write_and_check(
 def _write_rows(
     job: RebuildJob, family: Family, pinned: PinnedRecords, days: list[date], token: int
 ) -> tuple[int, int]:
-    """Write the rows of the days under the token; return (rows, changed windows) as counts.
-
-    The rows are read back from Cassandra and checked.
-    """
+    """Write the rows under the token, read them back and check them; counts as above."""
     computed = compute(job.spark, job.settings, family, pinned, days)
     rows = write_generation(computed.rows, job.settings, family, token)
     _print_progress(f"{family.name}: {rows:,} rows written under generation {token}")
@@ -213,17 +204,13 @@ def _write_rows(
 def _send_dead_letters(
     job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame
 ) -> None:
-    found = chosen.join(F.broadcast(which), on=["partition", "offset"]).dropDuplicates(
-        ["partition", "offset"]
-    )
-    columns = found.select(
-        "partition", "offset", "store_id", "event_id", "fate", "committed_at", "value"
-    )
+    place = ["partition", "offset"]
+    found = chosen.join(F.broadcast(which), on=place).dropDuplicates(place)
+    columns = found.select(*place, "store_id", "event_id", "fate", "committed_at", "value")
     # Not collected: the rows carry their values, and a till whose numbers begin again makes an
     # unbounded number of them.
-    sent = _announcements(job).send_dead_letters(
-        family, (row.asDict() for row in columns.toLocalIterator())
-    )
+    records = (row.asDict() for row in columns.toLocalIterator())
+    sent = _announcements(job).send_dead_letters(family, records)
     _print_progress(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
 
 

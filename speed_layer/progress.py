@@ -1,9 +1,8 @@
-"""Progress of each query.
+"""Progress of each query, in Cassandra for readers, and as JSON lines for people and measurements.
 
-It is written to Cassandra for readers and for the lag, and as JSON lines for people and
-measurements; so is the definition by which a partition is read, and the window from which on its
-rows are whole. Judging uses both for windows that are in no generation yet: before that window some
-records are in no row, and their absence is no silence.
+So is the definition by which a partition is read, and the window from which on its rows are whole.
+Judging uses both for windows that are in no generation yet: before that window some records are in
+no row, and their absence is no silence.
 """
 
 import json
@@ -16,20 +15,18 @@ from typing import Any
 import structlog
 from cassandra.cluster import Session
 from cassandra.query import Statement
-from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.cassandra.writes import prepare_idempotent, write_all
 from runtime.kafka.offsets import TopicOffsets, parse_offsets
 from runtime.kafka.topics import PartitionId
-from speed_layer.input.session import Driver
-from speed_layer.progress.start_position import StartPosition
-from speed_layer.progress.topic_identity import TopicCheckpoint
-from speed_layer.state.partition_reports import SKIP_REASONS, PartitionReport, parse_reports
+from speed_layer.checkpoint_files import StartPosition, TopicCheckpoint
+from speed_layer.session import Driver
+from speed_layer.state.records import SKIP_REASONS, PartitionReport, parse_reports
 from tally.errors import CassandraWriteTimeout
 from tally.families.family import Family
+from tally.time.day_clock import MAX_KEY_DAYS
 from tally.time.instants import DAY_MILLIS, to_millis
-from tally.time.key_periods import MAX_DAYS
 from tally.time.windows import EPOCH
 
 # Room for some hours of micro-batches; with the previous file twice as much.
@@ -84,7 +81,13 @@ class Progress:
         """Pass on all reports of the query since the last call, and write waiting rows."""
         last = self._query.lastProgress
         if last is not None and last["timestamp"] != self._last_timestamp:
-            self._read(last)
+            # All kept reports only when one was missed: converting them takes long.
+            missed = last["batchId"] > self.batch + 1
+            for progress in self._query.recentProgress if missed else [last]:
+                # Compared by number: the clock that stamps reports may be set back.
+                if progress["batchId"] > self.batch:
+                    self._process_report(json.loads(progress.json))
+            self._last_timestamp = last["timestamp"]
         self._write()
 
     def record_start(self, position: TopicOffsets) -> None:
@@ -93,35 +96,19 @@ class Progress:
         self.record_position(position)
 
     def record_position(self, position: TopicOffsets) -> None:
-        """Note where the query is now: the first offset not yet in the views.
-
-        The row is a max-register by that offset.
-        """
+        """Note where the query is now: the first offset not yet in the views, as a max-register."""
         before, self.position = self.position, position
         for topic, family in self._families.items():
             for partition, until in position[topic].items():
                 if before.get(topic, {}).get(partition) != until:
                     watermark = self._watermarks.get((topic, partition), EPOCH)
                     self._waiting += self._complete_from.build_writes(topic, partition, until)
-                    self._waiting.append(
-                        self._insert_position.bind(
-                            (family.name, partition, until, watermark, until)
-                        )
-                    )
-
-    def _read(self, last: StreamingQueryProgress) -> None:
-        # Converting a hundred kept reports to Python takes as long as a micro-batch: done only when
-        # one was missed.
-        missed = last["batchId"] > self.batch + 1
-        for progress in self._query.recentProgress if missed else [last]:
-            # Compared by number: the clock that stamps reports may be set back.
-            if progress["batchId"] > self.batch:
-                self._process_report(json.loads(progress.json))
-        self._last_timestamp = last["timestamp"]
+                    row = (family.name, partition, until, watermark, until)
+                    self._waiting.append(self._insert_position.bind(row))
 
     def _process_report(self, batch_report: BatchReport) -> None:
+        # In the report of an idle query no micro-batch ran.
         if "addBatch" not in batch_report["durationMs"]:
-            # The report is of an idle query: no micro-batch ran.
             return
         reports, line = parse_reports(batch_report), progress_line(batch_report)
         self.batch = line["batch_id"]
@@ -129,27 +116,20 @@ class Progress:
             if report.frontier is not None and report.topic in self._families:
                 # The frontier of a partition without countable records lies before any datetime.
                 seconds = max(0.0, report.frontier / 1000 - self._lateness[report.topic])
-                self._watermarks[report.topic, report.partition] = datetime.fromtimestamp(
-                    seconds, UTC
-                )
+                reached = datetime.fromtimestamp(seconds, UTC)
+                self._watermarks[report.topic, report.partition] = reached
         # Noted before the offsets: a reader of the position finds its definition too.
         self._complete_from.note(reports)
         if line["until"] is not None:
             self.record_position(parse_offsets(line["until"]))
         self._topic_checkpoint.note(reports)
-        self._note_late(reports, line)
-        append_line(self._file, json.dumps(line))
-
-    def _note_late(self, reports: Sequence[PartitionReport], line: BatchReport) -> None:
         recorded_at = datetime.fromisoformat(line["timestamp"])
         for topic, family in self._families.items():
             # Counted by topic only: the store and window of a dropped record are not known here.
             if late := sum(report.late for report in reports if report.topic == topic):
-                self._waiting.append(
-                    self._insert_late.bind(
-                        (family.name, line["run_id"], line["batch_id"], recorded_at, late)
-                    )
-                )
+                row = (family.name, line["run_id"], line["batch_id"], recorded_at, late)
+                self._waiting.append(self._insert_late.bind(row))
+        append_line(self._file, json.dumps(line))
 
     def _write(self) -> None:
         if not self._waiting or time.monotonic() < self._next_write:
@@ -165,10 +145,7 @@ class Progress:
 
 
 def append_line(file: Path, line: str, most_bytes: int = MAX_LINES_BYTES) -> None:
-    """Append the line to the file.
-
-    A file that has grown too large replaces the previous one.
-    """
+    """Append the line to the file; one that has grown too large replaces the previous one."""
     if file.exists() and file.stat().st_size > most_bytes:
         file.replace(file.with_suffix(".1.jsonl"))
     with file.open("a", encoding="utf-8") as opened:
@@ -183,12 +160,10 @@ def progress_file(home: Path, query: str) -> Path:
 def progress_line(batch_report: BatchReport) -> dict[str, Any]:
     """The fields of one report's line.
 
-    They are the micro-batch, records read, milliseconds by step (duration_ms), counts of records
-    that were late or left out by reason, rows written, bytes of state, and `until`: the first
-    offset after it by topic and partition.
+    They are milliseconds by step (duration_ms), counts of records that were read, late, or left out
+    by reason, rows written, bytes of state, and `until`: the first offset after the micro-batch.
     """
-    reports, offsets = parse_reports(batch_report), batch_report["sources"][0]
-    reasons = SKIP_REASONS[1:]
+    reports, reasons = parse_reports(batch_report), SKIP_REASONS[1:]
     left_out = {name: sum(getattr(report, name) for report in reports) for name in reasons}
     return {
         # The demo, the audit and the benchmarks read these lines and depend on the names.
@@ -202,12 +177,12 @@ def progress_line(batch_report: BatchReport) -> dict[str, Any]:
         **left_out,
         "rows": sum(report.rows for report in reports),
         "state_bytes": sum(state["memoryUsedBytes"] for state in batch_report["stateOperators"]),
-        "until": offsets["endOffset"],
+        "until": batch_report["sources"][0]["endOffset"],
     }
 
 
 # Days by a store's clock; one is added, since the clock may be set back across their end.
-LONGEST_PERIOD_MILLIS = (MAX_DAYS + 1) * DAY_MILLIS
+LONGEST_PERIOD_MILLIS = (MAX_KEY_DAYS + 1) * DAY_MILLIS
 
 
 class CompleteFrom:
@@ -218,14 +193,23 @@ class CompleteFrom:
     ) -> None:
         self._families = {family.topic: family for family in families}
         self._start_position = start_position
-        # Within one epoch the row is a register by offset: a driver that wakes up late changes
-        # nothing.
+        # A register by offset in each epoch: a driver that wakes up late changes nothing.
         self._write = prepare_idempotent(
             session,
             f"INSERT INTO {session.keyspace}.speed_epoch"
             " (family, partition, epoch, until, floor) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ?",
         )
-        self._floors = _read_floors(session, families)
+        stored = prepare_idempotent(
+            session,
+            f"SELECT partition, epoch, floor FROM {session.keyspace}.speed_epoch WHERE family = ?",
+        )
+        # In milliseconds since 1970 (UTC), as stored earlier by the same definition.
+        self._floors: dict[PartitionId, int] = {
+            (family.topic, row.partition): row.floor
+            for family in families
+            for row in session.execute(stored, [family.name])
+            if row.epoch == family.epochs.highest
+        }
 
     def begin(self, position: TopicOffsets) -> None:
         """Note where the query resumes; the floor of a partition without state is known."""
@@ -244,10 +228,7 @@ class CompleteFrom:
                 self._raise_floor(report.topic, report.partition, report.floor)
 
     def build_writes(self, topic: str, number: int, until: int) -> list[Statement]:
-        """Statements that store how far a partition is read, the first offset not in its rows.
-
-        Empty where the first whole window is not known.
-        """
+        """Statements that store how far a partition is read, if its first whole window is known."""
         family, floor = self._families[topic], self._floors.get((topic, number))
         if floor is None:
             return []
@@ -256,35 +237,18 @@ class CompleteFrom:
 
     def _raise_floor(self, topic: str, number: int, floor: int) -> None:
         family = self._families[topic]
-        begun = _millis(self._start_position.floors.get(family.name))
+        start = self._start_position.floors.get(family.name)
+        begun = 0 if start is None else to_millis(start)
         found, partition_id = complete_from(family, max(floor, begun)), (topic, number)
         self._floors[partition_id] = max(found, self._floors.get(partition_id, 0))
 
 
 def complete_from(family: Family, floor: int) -> int:
-    """The instant from which on windows are whole, if records below the floor are left out.
+    """From when on windows are whole, if records below the floor are left out; 0 means always.
 
-    Both are in milliseconds since 1970 (UTC); 0 means all windows.
+    Both are in milliseconds since 1970 (UTC).
     """
     if floor <= 0:
         return 0
     # Presences are left out by the begin of their key period, which may reach across the floor.
     return floor if family.reading is None else floor + LONGEST_PERIOD_MILLIS
-
-
-def _read_floors(session: Session, families: Sequence[Family]) -> dict[PartitionId, int]:
-    """Floors in milliseconds since 1970 (UTC), as stored earlier by the same definition."""
-    statement = prepare_idempotent(
-        session,
-        f"SELECT partition, epoch, floor FROM {session.keyspace}.speed_epoch WHERE family = ?",
-    )
-    return {
-        (family.topic, row.partition): row.floor
-        for family in families
-        for row in session.execute(statement, [family.name])
-        if row.epoch == family.epochs.highest
-    }
-
-
-def _millis(instant: datetime | None) -> int:
-    return 0 if instant is None else to_millis(instant)

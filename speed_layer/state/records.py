@@ -1,18 +1,19 @@
-"""Records of one partition on their way into the state.
+"""Records of one partition on their way into the state, and the report of what became of them.
 
-They are packed into few Arrow streams, and read as columns of numbers.
+Records are packed into few Arrow streams; reports return in Spark's report of the micro-batch.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Part, Sum, Value
@@ -47,11 +48,8 @@ class Records:
 
     @cached_property
     def singles(self) -> tuple[bytes, list[int], list[list[int]]]:
-        """Identities (16 bytes each) one after the other, places in axes_values, parts by record.
-
-        They are Python objects, for windows of one record.
-        """
-        # Raw bytes and not the array's values: numpy strips null bytes off the end of a value.
+        """Identities (16 bytes each) after each other, places in axes_values, parts by record."""
+        # Python objects, for windows of one record. Raw bytes: numpy strips null bytes at the end.
         return self.ids.tobytes(), self.axes.tolist(), self.parts.tolist()
 
     @cached_property
@@ -69,10 +67,7 @@ class Records:
         )
 
     def values(self, which: Ints) -> Iterator[tuple[Axes, list[Value]]]:
-        """Yield each axes value once, with the value of each part over the records at these places.
-
-        Parts are in the family's order and units.
-        """
+        """Yield each axes value with each part's value (in the family's units) at the places."""
         if len(which) == 1:
             yield self.single(int(which[0]))[1:]
             return
@@ -90,9 +85,7 @@ class Records:
 
 
 def pack_records(records: DataFrame) -> DataFrame:
-    """Pack the records of each partition into few rows.
-
-    Spark's stateful operator processes rows one by one in Python.
+    """Pack the records of each partition into few rows, which the operator takes one by one.
 
     In:  topic string, partition int, then anything.
     Out: PACKED_SCHEMA; `records` is an Arrow stream of consecutive rows.
@@ -127,9 +120,8 @@ def find_runs(keys: Ints) -> list[tuple[int, int]]:
     earlier, later = keys[:, :-1], keys[:, 1:]
     differs = (later != earlier).any(axis=0)
     begins = np.flatnonzero(np.r_[True, differs]).tolist()
-    return list(
-        zip(begins, [*begins[1:], keys.shape[1]], strict=True),
-    )
+    ends = [*begins[1:], keys.shape[1]]
+    return list(zip(begins, ends, strict=True))
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:
@@ -142,9 +134,8 @@ def _stream(batch: pa.RecordBatch) -> bytes:
 
 def unpack_records(streams: Iterable[bytes]) -> pa.Table:
     """The rows of some packed streams of one partition, in order of offset."""
-    return pa.concat_tables(pa.ipc.open_stream(stream).read_all() for stream in streams).sort_by(
-        "offset"
-    )
+    tables = (pa.ipc.open_stream(stream).read_all() for stream in streams)
+    return pa.concat_tables(tables).sort_by("offset")
 
 
 def to_records(table: pa.Table, family: Family) -> Records:
@@ -182,3 +173,90 @@ def _axes(table: pa.Table, family: Family) -> tuple[list[Axes], Ints]:
 
 def _ids(column: pa.ChunkedArray) -> npt.NDArray[np.bytes_]:
     return np.frombuffer(b"".join(column.to_pylist()), dtype=ID_TYPE)
+
+
+# The name under which Spark's report has them.
+REPORT_METRIC = "acks"
+# Reasons why a record is left out of the views; the first means that it is not.
+# The order is that of their weight: a record with several reasons counts under the first, so that
+# the counts add up to the records read.
+SKIP_REASONS = ("", "unreadable", "repeats", "below_floor", "ahead")
+NO_CRC = -1  # a checksum is never negative
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    """State of one partition after a micro-batch.
+
+    All its rows and announcements are acknowledged by Cassandra and Kafka. `rows` is how many were
+    written. `offset` and `crc` are of the last record that was read and had a value, NO_CRC if
+    there was none. `late` records found their window closed; the others were left out for the
+    reason in the field's name. `frontier` is the latest instant so far, in milliseconds since 1970;
+    windows that begin before `floor` are left to the rebuild. Both are None for a query that keeps
+    no windows.
+    """
+
+    topic: str
+    partition: int
+    rows: int
+    offset: int = NO_CRC
+    crc: int = NO_CRC
+    unreadable: int = 0
+    repeats: int = 0
+    below_floor: int = 0
+    ahead: int = 0
+    late: int = 0
+    frontier: int | None = None
+    floor: int | None = None
+
+
+# Derived from the class, like Arrow's types below: a mismatch between Spark's and Python's columns
+# would only be noticed by the first micro-batch.
+REPORT_SCHEMA = ", ".join(
+    f"{name} {'string' if kind is str else 'bigint'}"
+    for name, kind in get_type_hints(PartitionReport).items()
+)
+
+
+def observe_reports(reports: DataFrame) -> DataFrame:
+    """Add the partition reports to Spark's report of their micro-batch (observed metrics).
+
+    In:  REPORT_SCHEMA, one row for each partition that the micro-batch has read.
+    Out: the same rows; Spark's report has them as a list under REPORT_METRIC.
+    """
+    columns = F.struct(*(field.name for field in fields(PartitionReport)))
+    return reports.observe(REPORT_METRIC, F.collect_list(columns).alias(REPORT_METRIC))
+
+
+def parse_reports(batch_report: Mapping[str, Any]) -> list[PartitionReport]:
+    """The partition reports in Spark's report of a micro-batch."""
+    metrics = batch_report.get("observedMetrics", {}).get(REPORT_METRIC, {})
+    return [PartitionReport(**values) for values in metrics.get(REPORT_METRIC) or []]
+
+
+def to_record_batch(reports: Iterable[PartitionReport]) -> pa.RecordBatch:
+    """The reports as an Arrow batch in Spark's columns (REPORT_SCHEMA)."""
+    hints, text, number = get_type_hints(PartitionReport), pa.string(), pa.int64()
+    columns = [(name, text if hints[name] is str else number) for name in hints]
+    rows = [asdict(report) for report in reports]
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(columns))
+
+
+def crc_column(value: str) -> Column:
+    """CRC-32 of a value, NO_CRC for a null.
+
+    In:  name of a column of string or binary.
+    Out: crc bigint, 0 to 2^32 - 1, or NO_CRC.
+    """
+    crc = F.crc32(F.col(value).cast("binary"))
+    return F.coalesce(crc, F.lit(NO_CRC)).alias("crc")
+
+
+def last_read(records: pa.Table) -> tuple[int, int]:
+    """Offset and CRC-32 of the last record by offset that has a value; NO_CRC for both if none."""
+    # Two records without a value cannot be distinguished: they are not noted.
+    valued = records.filter(pc.not_equal(records["crc"], NO_CRC))
+    if not valued.num_rows:
+        return NO_CRC, NO_CRC
+    offset, crc = valued["offset"][-1], valued["crc"][-1]
+    return offset.as_py(), crc.as_py()

@@ -33,6 +33,13 @@ from tally.spark.frames import canonical_records
 from tally.time.instants import from_millis
 from tally.time.windows import EPOCH
 
+BoundsByPartition = Mapping[int, Bounds]
+# Longer than the normaliser's transactions may last.
+TIMEOUT_SECONDS = 30.0
+POLL_SECONDS = 0.1
+# The arrival of records that Kafka no longer keeps is unknown: nothing is claimed.
+UNKNOWN_PAST = EPOCH
+
 
 @dataclass(frozen=True)
 class Pin:
@@ -82,25 +89,13 @@ def pin_master(
     until = read_extent(path, version).until.get(topic, {})
     # A transaction that does not end hides the records behind it: nothing is claimed for its
     # partition.
-    oldest_unread = oldest_canonical(spark, settings, topic, until, retained) | dict.fromkeys(
-        still_open, UNKNOWN_PAST
-    )
+    oldest_unread = oldest_canonical(spark, settings, topic, until, retained)
+    oldest_unread |= dict.fromkeys(still_open, UNKNOWN_PAST)
     # The oldest waiting record of all places decides.
     through = {number: min(now, waiting, oldest_unread.get(number, now)) for number in retained}
     records = read_version(spark, path, version).where(F.col("source") == family.name)
-    return Pin(
-        version,
-        {number: until.get(number, 0) for number in retained},
-        through,
-    ), records
-
-
-BoundsByPartition = Mapping[int, Bounds]
-# Longer than the normaliser's transactions may last.
-TIMEOUT_SECONDS = 30.0
-POLL_SECONDS = 0.1
-# The arrival of records that Kafka no longer keeps is unknown: nothing is claimed.
-UNKNOWN_PAST = EPOCH
+    held = {number: until.get(number, 0) for number in retained}
+    return Pin(version, held, through), records
 
 
 def oldest_raw(settings: Settings, topic: str) -> datetime | None:
@@ -179,14 +174,10 @@ def oldest_canonical(
     )
     # Never later than the broker's timestamp, even if the record states a later one: the claim
     # that this arrival bounds may be too modest, and never too bold.
-    arrival = F.greatest(
-        F.least(received_at, "committed_at"),
-        F.timestamp_millis(F.lit(0)),
-    )
-    waiting = canonical_records(kafka).select("partition", F.unix_millis(arrival).alias("arrival"))
-    earliest = F.min("arrival").alias("oldest")
-    oldest = waiting.groupBy("partition").agg(earliest).collect()
-    return lost | {row["partition"]: from_millis(row["oldest"]) for row in oldest}
+    arrival, beginning = F.least(received_at, "committed_at"), F.timestamp_millis(F.lit(0))
+    earliest = F.min(F.unix_millis(F.greatest(arrival, beginning)))
+    oldest = canonical_records(kafka).groupBy("partition").agg(earliest).collect()
+    return lost | {number: from_millis(millis) for number, millis in oldest}
 
 
 def _ends(bounds: BoundsByPartition) -> Offsets:

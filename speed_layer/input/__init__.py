@@ -1,1 +1,0 @@
-"""Canonical topics as a stream, and the records of a partition."""

@@ -1,1 +1,0 @@
-"""How far each query is, and where it begins."""
