@@ -8,9 +8,8 @@ from inventory.movements.filed_receipts import StoredReceiptLookup
 from inventory.movements.step import StockMovements
 from runtime.connect import NORMALISER_ANCHOR
 from runtime.process.job import run_until_stopped
-from runtime.processor.build import ProcessorJob
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.service import run_processor
+from runtime.processor.delivery import Failpoints
+from runtime.processor.service import ProcessorJob, run_processor
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 
@@ -36,8 +35,7 @@ def main(failpoints: Failpoints = Failpoints()) -> int:
 
 def stock_job(step: StockMovements, group: str = GROUP, slot: int = 0) -> ProcessorJob:
     """The processor job that runs the step; tests use a `group` of their own."""
-    # It may be started long after the first receipts came. Records that expire later are a loss,
-    # which is reported.
+    # It may start long after the first receipts came. Records that expire later: a reported loss.
     return ProcessorJob(
         group, step.topics, step, slot, anchor=NORMALISER_ANCHOR, earliest_topics=step.topics
     )

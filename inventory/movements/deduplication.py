@@ -7,18 +7,19 @@
     take(a revision)    the movements of the sale with the other sign, and its own
     learn(filed sale)   a sale older than the memory of events, before its copy or its void
 
-This is how a rebuild counts them (tally/events/receipt_chain.py): the last version of a receipt
+This is how a rebuild counts them (tally/events/receipt_rules.py): the last version of a receipt
 counts, if no void comes after it.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from inventory.movements.movement import MovementKind, StockMovement
-from tally.events.receipt_chain import ChainEvent, parse_chain_position, rank
+from tally.events.receipt_rules import ChainEvent, parse_chain_position, rank
 
 
 class LineEffect(Struct, frozen=True, array_like=True):
@@ -106,23 +107,17 @@ class EventDeduplicator:
         if before == after:
             return EventMovements([], stored)
         brought = stored.moves if after == event.event_id else ()
-        return EventMovements(_movements(event, brought, self._reversal(before)), stored)
-
-    def _reversal(self, event_id: str | None) -> tuple[str, Sequence[LineEffect]]:
-        """The instant of an event and the moves that reverse it."""
-        if event_id is None:
-            return "", ()
-        stored = self._events[event_id]
-        return stored.happened_at, _reverse_effects(stored.moves, event_id in self._filed_ids)
+        if before is None:
+            return EventMovements(_movements(event, brought, "", ()), stored)
+        replaced = self._events[before]
+        reversals = _reverse_effects(replaced.moves, before in self._filed_ids)
+        return EventMovements(_movements(event, brought, replaced.happened_at, reversals), stored)
 
     def forget_before(self, before: int) -> list[str]:
         """Forget events that arrived before an instant (ms since 1970, UTC); returns their ids."""
-        found = []
         # The events are in the order of arrival.
-        for event_id, stored in self._events.items():
-            if stored.at >= before:
-                break
-            found.append(event_id)
+        old = takewhile(lambda event: event[1].at < before, self._events.items())
+        found = [event_id for event_id, _ in old]
         for event_id in found:
             self._forget(event_id)
         return found
@@ -164,16 +159,15 @@ class EventDeduplicator:
 
 
 def _movements(
-    event: StockEvent, brought: Sequence[LineEffect], replaced: tuple[str, Sequence[LineEffect]]
+    event: StockEvent,
+    brought: Sequence[LineEffect],
+    closed_at: str,
+    reversals: Sequence[LineEffect],
 ) -> list[StockMovement]:
-    """The movements of an event: the reversed ones of the replaced version, and its own.
-
-    The reversed ones are dated to when the replaced version was closed.
-    """
-    closed_at, reversed_moves = replaced
+    """The event's own movements, and its reversals, dated to the replaced version's close."""
     # A line that is reversed and moved again in one event needs two ids.
     mark = "-" if brought else ""
-    entries = [(mark, move, closed_at) for move in reversed_moves]
+    entries = [(mark, move, closed_at) for move in reversals]
     entries += [("", move, event.happened_at) for move in brought]
     return [
         StockMovement(

@@ -3,18 +3,19 @@
 import asyncio
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 import structlog
 
 from inventory.movements.deduplication import FiledEvents, StockEvent, StoredEvent
 from inventory.movements.records import receipt_moves
-from serving.storage.receipts import ReceiptHead, ReceiptReader, StoredReceipt
+from serving.storage.views import ReceiptHead, ReceiptReader, StoredReceipt
 from tally.errors import TransactionAborted, ViewsUnreachable
-from tally.events.receipt_chain import parse_chain_position
+from tally.events.receipt_rules import parse_chain_position
 from tally.time.instants import format_utc, parse_instant
+from tally.time.windows import day_end, day_start
 
 # Receipts that arrive within this time are remembered without a look-up, so an answer of this age
 # is as good as a new one: a day that is sent again is read once.
@@ -24,26 +25,19 @@ _MAX_DAYS = 64
 _MAX_RECEIPTS = 1_000_000
 # The pause after a failed read, before the whole batch is processed again.
 _RETRY_SECONDS = 1.0
-_DAY = timedelta(days=1)
 
 log = structlog.get_logger()
 
 
 class _ReceiptDay(NamedTuple):
-    """The receipts of a store and UTC day, by chain, and how long they remain valid.
-
-    `until`: seconds of the clock.
-    """
+    """Receipts of a store and UTC day, by chain, valid `until` (seconds of the clock)."""
 
     chains: dict[str, list[ReceiptHead]]
     until: float
 
 
 class StoredReceiptLookup:
-    """The receipts of `raw_pos_transaction_byday`; `now`: seconds of a monotonic clock.
-
-    `wait` sleeps for a number of seconds (replaced in tests).
-    """
+    """The table of raw receipts; `now` is monotonic, `wait` sleeps (both in seconds)."""
 
     def __init__(
         self,
@@ -60,8 +54,7 @@ class StoredReceiptLookup:
 
         They are given by identity, and all are of the event's UTC day. `at`: the instant that is
         remembered as their arrival (ms since 1970, UTC).
-        Raises TransactionAborted when they cannot be read now, BadInstant for an event without an
-        instant.
+        Raises TransactionAborted when they cannot be read now, BadInstant without an instant.
         """
         try:
             return self._runner.run(self._first_copies(event, offset, at))
@@ -69,9 +62,8 @@ class StoredReceiptLookup:
             reason = str(error.__cause__ or error)
             log.warning("old receipts not read, nothing is moved meanwhile", reason=reason)
             self._wait(_RETRY_SECONDS)
-            raise TransactionAborted(
-                "old receipts cannot be read; nothing is moved meanwhile"
-            ) from error
+            text = "old receipts cannot be read; nothing is moved meanwhile"
+            raise TransactionAborted(text) from error
 
     def close(self) -> None:
         """Close the event loop."""
@@ -92,10 +84,12 @@ class StoredReceiptLookup:
         key = store_id, day
         known = self._days.pop(key, None)
         if known is None or known.until <= self._now():
-            start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-            span = start, start + _DAY
+            span = day_start(day), day_end(day)
             heads = await self._receipts.heads(store_id, day, span, _MAX_RECEIPTS)
-            known = _ReceiptDay(_group_by_chain(heads), self._now() + _CACHE_SECONDS)
+            chains: dict[str, list[ReceiptHead]] = defaultdict(list)
+            for head in heads:
+                chains[parse_chain_position(head.event_id).chain].append(head)
+            known = _ReceiptDay(dict(chains), self._now() + _CACHE_SECONDS)
         # The day that was used last is evicted last.
         self._days[key] = known
         if len(self._days) > _MAX_DAYS:
@@ -105,13 +99,6 @@ class StoredReceiptLookup:
     async def _read_copies(self, store_id: str, head: ReceiptHead) -> list[StoredReceipt]:
         receipts = await self._receipts.receipts(store_id, head.happened_at, head.happened_at)
         return [stored for stored in receipts if (stored.event_id, stored.offset) == head[:2]]
-
-
-def _group_by_chain(heads: Sequence[ReceiptHead]) -> dict[str, list[ReceiptHead]]:
-    chains: dict[str, list[ReceiptHead]] = defaultdict(list)
-    for head in heads:
-        chains[parse_chain_position(head.event_id).chain].append(head)
-    return dict(chains)
 
 
 def _to_stored_event(stored: StoredReceipt, closed_at: datetime, at: int) -> StoredEvent:

@@ -22,8 +22,7 @@ class StockMovement(Struct, frozen=True, kw_only=True):
 
     `delta_milli`: the change of the level, below 0 for goods that left, None for a count;
     `counted_milli`: the counted level, None otherwise. `receipt`: identity of the event; `source`:
-    the topic that it came from. The movements of an article are ordered by `happened_at`, not by
-    arrival.
+    the topic that it came from. An article's movements are ordered by `happened_at`, not arrival.
     """
 
     movement_id: str

@@ -13,11 +13,8 @@ from msgspec import Struct
 from inventory.movements.deduplication import LineEffect, StockEvent
 from inventory.movements.movement import MovementKind
 from runtime.registry.receipt_lines import StoredLine, load_adding_rules, parse_lines
-from serving.metrics.catalogue import metric
-from serving.metrics.formulas import StockAt
-from tally.algebra.shelf import has_count
-
-_METRIC = "stock_on_hand"
+from serving.questions.catalogue import StockAt, metric
+from tally.algebra.level import has_count
 
 
 class _CanonicalRecord(Struct, frozen=True):
@@ -38,10 +35,7 @@ class ReceiptRecord(_CanonicalRecord, frozen=True):
 
 
 class DocumentRecord(_CanonicalRecord, frozen=True):
-    """The canonical record of a line of a document.
-
-    `stock_milli`: an amount in thousandths, encoded as the part Level takes it.
-    """
+    """The record of a document's line; `stock_milli`: thousandths, encoded as Level takes it."""
 
     kind: MovementKind
     item_id: str
@@ -55,7 +49,7 @@ _DOCUMENT = msgspec.json.Decoder(DocumentRecord)
 @cache
 def stock_formula() -> StockAt:
     """The formula of the metric `stock_on_hand`. Raises BadSource for an invalid catalogue."""
-    formula = metric(_METRIC).stock
+    formula = metric("stock_on_hand").stock
     # The catalogue defines this metric only as a stock metric.
     assert formula is not None
     return formula
@@ -65,17 +59,12 @@ def receipt_event(value: bytes, source: str) -> StockEvent:
     """The receipt of a canonical record's value. Raises msgspec.DecodeError."""
     record = _RECEIPT.decode(value)
     lines = () if record.rule is not None else record.lines
-    # Places as printed on the receipt, counting lines that move nothing too.
-    places = enumerate(lines, start=1)
-    moves = (_stock_move(place, line, record.kind) for place, line in places)
-    return _event(record, source, tuple(move for move in moves if move is not None))
+    return _event(record, source, _stock_moves(record.kind, lines))
 
 
 def receipt_moves(kind: str, lines: Iterable[str]) -> tuple[LineEffect, ...]:
     """The moves of a filed receipt of a kind; `lines`: the JSON lines of its canonical record."""
-    places = enumerate(parse_lines(lines), start=1)
-    moves = (_stock_move(place, line, kind) for place, line in places)
-    return tuple(move for move in moves if move is not None)
+    return _stock_moves(kind, parse_lines(lines))
 
 
 def document_event(value: bytes, source: str) -> StockEvent:
@@ -88,6 +77,12 @@ def document_event(value: bytes, source: str) -> StockEvent:
     else:
         move = LineEffect(1, record.item_id, record.kind, amount)
     return _event(record, source, (move,))
+
+
+def _stock_moves(kind: str, lines: Iterable[StoredLine]) -> tuple[LineEffect, ...]:
+    # Places as printed on the receipt, counting lines that move nothing too.
+    moves = (_stock_move(place, line, kind) for place, line in enumerate(lines, start=1))
+    return tuple(move for move in moves if move is not None)
 
 
 def _stock_move(place: int, line: StoredLine, kind: str) -> LineEffect | None:

@@ -17,9 +17,7 @@ from inventory.movements.deduplication import (
 )
 from inventory.movements.movement import StockMovement, encode_movement, instant_millis
 from inventory.movements.records import document_event, receipt_event, stock_formula
-from runtime.kafka.keyed_records import log_unreadable, newest_values
-from runtime.processor.commit.record import Input, Output, parse_state
-from runtime.processor.step import Step
+from runtime.processor.step import Input, Output, Step, log_unreadable, newest_values, parse_state
 from runtime.registry.receipt_lines import RECEIPTS
 from tally.config.settings import Settings
 from tally.errors import BadInstant
@@ -34,11 +32,6 @@ Reader = Callable[[bytes, str], StockEvent]
 EarlierEventLookup = Callable[[StockEvent, int, int], FiledEvents]
 
 
-def _no_receipts(_event: StockEvent, _offset: int, _at: int) -> FiledEvents:
-    """No filed events, for any receipt."""
-    return ()
-
-
 class StockMovements(Step):
     """Moves stock once for each event; `prefix` names a separate set of topics in tests.
 
@@ -49,7 +42,7 @@ class StockMovements(Step):
     state_topic = SEEN
 
     def __init__(
-        self, settings: Settings, prefix: str = "", filed: EarlierEventLookup = _no_receipts
+        self, settings: Settings, prefix: str = "", filed: EarlierEventLookup = lambda *_: ()
     ) -> None:
         self._find_earlier = filed
         self._tolerance = settings.future_tolerance_seconds * 1_000
@@ -64,7 +57,7 @@ class StockMovements(Step):
         self._partitions = settings.partitions
         # A copy can be read from the topic for this long; a later one counts as another event.
         self._retention_millis = settings.canonical_retention_hours * _HOUR
-        self._events: dict[int, EventDeduplicator] = {}
+        self._events: dict[int, EventDeduplicator] = defaultdict(EventDeduplicator)
         # The latest broker time of each partition, milliseconds since 1970 (UTC).
         self._now: dict[int, int] = defaultdict(int)
 
@@ -82,7 +75,7 @@ class StockMovements(Step):
             return ()
         # The time is that of the brokers, which the clock of a till cannot change.
         self._now[record.partition] = max(self._now[record.partition], record.timestamp_ms)
-        events = self._partition_events(record.partition)
+        events = self._events[record.partition]
         # A forgotten copy had happened before it arrived, by a clock that may be ahead.
         oldest = self._now[record.partition] - self._retention_millis + self._tolerance
         if source == RECEIPTS and happened_at < oldest:
@@ -90,9 +83,8 @@ class StockMovements(Step):
         result = events.process_event(event, record.offset, record.timestamp_ms)
         if result.stored is None:
             return ()
-        state_output = self._state_output(
-            event.event_id, _ENCODER.encode(result.stored), record.partition
-        )
+        stored = _ENCODER.encode(result.stored)
+        state_output = self._state_output(event.event_id, stored, record.partition)
         return [*(self._output(movement) for movement in result.movements), state_output]
 
     def before_commit(self) -> Sequence[Output]:
@@ -106,14 +98,11 @@ class StockMovements(Step):
     def restore(self, state: Iterable[Input]) -> None:
         """Rebuild the seen events from their records. Raises UnrecoverableError for others."""
         newest = newest_values(state, lambda record: parse_state(record, _DECODER.decode))
-        self._events, self._now = {}, defaultdict(int)
+        self._events, self._now = defaultdict(EventDeduplicator), defaultdict(int)
         # Events are forgotten in the order in which they were stored.
         for partition, events in newest.items():
             known = ((event_id.decode(), event) for event_id, event in events.items())
-            self._partition_events(partition).restore(known)
-
-    def _partition_events(self, partition: int) -> EventDeduplicator:
-        return self._events.setdefault(partition, EventDeduplicator())
+            self._events[partition].restore(known)
 
     def _output(self, movement: StockMovement) -> Output:
         lane = movement.lane

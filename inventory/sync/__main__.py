@@ -4,17 +4,15 @@ import sys
 from contextlib import closing
 from threading import Event
 
-from inventory.sync.endpoints import InventoryApi
-from inventory.sync.modes import CallAnswer, CallAttempt
-from inventory.sync.step import StockAdapter
-from inventory.sync.target import read_target
+from inventory.sync.calls import CallAnswer, CallAttempt
+from inventory.sync.engine import StockAdapter
+from inventory.sync.target import InventoryApi, read_target
 from runtime.connect import NORMALISER_ANCHOR
 from runtime.outbound.caller import build_caller
-from runtime.outbound.calls import PendingCalls
+from runtime.outbound.step import PendingCalls
 from runtime.process.job import run_until_stopped
-from runtime.processor.build import ProcessorJob
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.service import run_processor
+from runtime.processor.delivery import Failpoints
+from runtime.processor.service import ProcessorJob, run_processor
 from tally.config.settings import Settings
 
 GROUP = "stock-adapter"
@@ -37,10 +35,7 @@ def main(failpoints: Failpoints = Failpoints()) -> int:
 
 
 def adapter(settings: Settings, prefix: str = "") -> StockAdapter:
-    """Build the step from the settings; `prefix` names separate topics for tests.
-
-    Raises BadSettings for an invalid target or invalid networks.
-    """
+    """The step of the settings; `prefix` names topics of tests. Raises BadSettings."""
     target = read_target(settings.stock_target)
     api = InventoryApi(target, build_caller(settings))
     return StockAdapter(build_calls(api), target.make_engine, target.covers_store, prefix)

@@ -1,13 +1,26 @@
-"""The movements of a partition on their way to a system that keeps stock too."""
+"""The movements of a partition on their way to a system that keeps stock too, and the step that
+turns movements and ticks into calls and their outcomes."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from inventory.movements.movement import StockMovement, level_effect
-from inventory.sync.calls import CallChange, LaneLevel, ReconciledDay, StockCall, StoredCall
+from inventory.movements.movement import StockMovement, decode_movement, level_effect
+from inventory.sync.calls import (
+    CODEC,
+    CallAnswer,
+    CallAttempt,
+    CallChange,
+    CallRules,
+    LaneLevel,
+    ReconciledDay,
+    StockCall,
+    StoredCall,
+    end_call,
+)
 from inventory.sync.memory import CallMemory
-from inventory.sync.modes import CallAnswer, CallAttempt, CallRules, end_call
-from runtime.outbound.engine import OutboundEngine
-from runtime.outbound.records import DroppedRecord
+from runtime.outbound.engine import DroppedRecord, OutboundEngine, TickTime
+from runtime.outbound.step import OutboundStep, PendingCalls
+from runtime.processor.step import Input, Output
+from tally.alerts.tick import Tick
 from tally.time.instants import format_utc, from_millis
 
 # The most calls of one process in flight at once.
@@ -18,10 +31,7 @@ _WEEK_LATE = "it came more than 7 days late; count the article again"
 
 
 class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAttempt, CallAnswer]):
-    """One partition's calls, by the rules of a mode.
-
-    `reconcile_after`: milliseconds since midnight (UTC) at which levels are set, in mode absolute.
-    """
+    """One partition's calls; `reconcile_after`: ms since midnight (UTC), for mode absolute."""
 
     def __init__(self, rules: CallRules, reconcile_after: int = 0) -> None:
         super().__init__(CallMemory())
@@ -36,9 +46,6 @@ class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAtte
         """Replace the state with these records."""
         # Levels first, because they decide which movements they include.
         super().restore(sorted(records, key=lambda record: not isinstance(record, LaneLevel)))
-
-    def _pass_time(self, _before: int) -> list[StoredCall]:
-        return self._reconcile()
 
     def _drop_outdated(self) -> list[CallChange]:
         levels = self.memory.compact_levels()
@@ -107,7 +114,7 @@ class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAtte
         is_behind = call.millis < self.memory.last_count_at(call.lane)
         return is_count and is_behind and not call.in_doubt
 
-    def _reconcile(self) -> list[StoredCall]:
+    def _pass_time(self, _before: int) -> list[StoredCall]:
         """Calls that set the changed levels, once a day, in mode absolute."""
         if self._rules.mode != "absolute":
             return []
@@ -142,3 +149,38 @@ class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAtte
                 due_at=self.memory.time.at,
             )
         ]
+
+
+MOVEMENTS, TICKS, CALLS = "stock-movements", "ticks", "stock-calls"
+
+
+class StockAdapter(OutboundStep[StockSyncEngine, CallAttempt, CallAnswer]):
+    """The calls of the partitions, for stores that it `covers`; `prefix`: for topics of tests."""
+
+    state_topic = CALLS
+
+    def __init__(
+        self,
+        calls: PendingCalls[CallAttempt, CallAnswer],
+        make_engine: Callable[[], StockSyncEngine],
+        covers: Callable[[str], bool] = lambda _store_id: True,
+        prefix: str = "",
+    ) -> None:
+        super().__init__(calls, CODEC)
+        self.state_topic = prefix + CALLS
+        self.topics = (prefix + MOVEMENTS, prefix + TICKS)
+        self._build_engine, self._covers_store = make_engine, covers
+
+    def _make_engine(self, _partition: int) -> StockSyncEngine:
+        return self._build_engine()
+
+    def _process_value(self, record: Input, value: bytes) -> Sequence[Output]:
+        engine = self._engine(record.partition)
+        if record.topic == self.topics[1]:
+            tick = Tick.decode(value)
+            changes = engine.advance_time(TickTime(n=tick.n, at=tick.at))
+            return self._outputs(record.partition, changes)
+        movement = decode_movement(value)
+        if not self._covers_store(movement.store_id):
+            return ()
+        return self._outputs(record.partition, engine.process_movement(movement))

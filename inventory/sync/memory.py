@@ -1,19 +1,108 @@
-"""The memory of a partition's calls: the records of its state, indexed for queries.
-
-It depends on the records alone, in any order.
+"""The memory of a partition's calls: the records of its state, indexed for queries, and the levels
+of its articles. It depends on the records alone, in any order.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from typing import NamedTuple
 
-from inventory.movements.levels import RETENTION_MILLIS, ArticleLevel
 from inventory.sync.calls import OPEN_OUTCOMES, LaneLevel, ReconciledDay, StockCall, StoredCall
-from runtime.outbound.engine import OutboundMemory
-from runtime.outbound.records import TickTime
-from tally.algebra.shelf import has_count
+from runtime.outbound.engine import OutboundMemory, TickTime
+from tally.algebra.level import Level, has_count
 from tally.time.instants import DAY_MILLIS
 
+# An article's movements are kept apart for this long; one that arrives later than that is placed at
+# the start of this time, just after the level that is kept there.
+RETENTION_MILLIS = 7 * DAY_MILLIS
 # How long the records are kept of movements that people have to compare by hand.
-UNSURE_RETENTION_MILLIS = 90 * DAY_MILLIS
+_UNSURE_RETENTION_MILLIS = 90 * DAY_MILLIS
+# Instant (ms since 1970, UTC), whether it is a movement (at one instant the count comes first), and
+# its effect as the part Level takes it.
+_Event = tuple[int, bool, int]
+
+
+class ArticleLevel:
+    """The last count of an article and the movements after it, in order of time.
+
+    The level is that of the part Level (tally/algebra/level.py), but with a running sum: a further
+    movement costs the same, however many there are.
+
+    >>> article = ArticleLevel()
+    >>> article.add(3, Level.encode_movement(-1000)), article.level
+    (None, None)
+    >>> article.level_after(1, Level.encode_count(5000))
+    4000
+    """
+
+    def __init__(self) -> None:
+        self._events: list[_Event] = []
+        self._sum = 0
+
+    @property
+    def level(self) -> int | None:
+        """The current level in thousandths; None before the first count."""
+        return self._sum if self._is_counted else None
+
+    def is_before_count(self, at: int, brought: int) -> bool:
+        """Whether a later count includes the event; `at`: its instant, ms since 1970 (UTC)."""
+        return self._is_counted and _event(at, brought) < self._events[0]
+
+    def level_after(self, at: int, brought: int) -> int | None:
+        """The level in thousandths with one more event, which is not kept."""
+        if self.is_before_count(at, brought):
+            return self._sum
+        if brought & 1:
+            return self._sum + (brought >> 1) if self._is_counted else None
+        return self._sum - self._sum_before(_event(at, brought)) + (brought >> 1)
+
+    def add(self, at: int, brought: int) -> None:
+        """Add one more event."""
+        if self.is_before_count(at, brought):
+            return
+        event = _event(at, brought)
+        if not brought & 1:
+            # A count replaces all before it. Each event is removed once, so the total is linear.
+            self._sum -= self._sum_before(event)
+            del self._events[: bisect_right(self._events, event)]
+        insort(self._events, event)
+        self._sum += brought >> 1
+
+    def reset_to(self, at: int, level: int | None) -> None:
+        """Reset to the level at an instant; None: there was no count by then."""
+        self._events, self._sum = [], 0
+        if level is not None:
+            # As if it had been counted at that instant: movements of the same instant come after.
+            self.add(at, Level.encode_count(level))
+
+    def instants_before(self, at: int) -> list[int]:
+        """The instants of the events before an instant, ms since 1970 (UTC), ascending."""
+        return [event[0] for event in self._events[: self._place(at)]]
+
+    def forget_before(self, at: int) -> int | None:
+        """The level just before an instant; the level replaces the events before it."""
+        place = self._place(at)
+        before = sum(event[2] >> 1 for event in self._events[:place])
+        level = before if place and self._is_counted else None
+        del self._events[:place]
+        if level is None:
+            self._sum -= before
+        else:
+            self._events.insert(0, _event(at, Level.encode_count(level)))
+        return level
+
+    @property
+    def _is_counted(self) -> bool:
+        return bool(self._events) and not self._events[0][1]
+
+    def _place(self, at: int) -> int:
+        return bisect_left(self._events, (at, False), key=lambda event: event[:2])
+
+    def _sum_before(self, event: _Event) -> int:
+        place = bisect_right(self._events, event)
+        return sum(known[2] >> 1 for known in self._events[:place])
+
+
+def _event(at: int, brought: int) -> _Event:
+    return at, bool(brought & 1), brought
 
 
 class _EndedCall(NamedTuple):
@@ -90,10 +179,7 @@ class CallMemory(OutboundMemory[StockCall]):
         return [*self._articles]
 
     def lanes_to_reconcile(self) -> list[str]:
-        """The lanes whose current level was not set by a reconciliation.
-
-        A lane that an abandoned call may still reach is included for a week.
-        """
+        """Lanes whose level no reconciliation set, or an abandoned call may reach (for a week)."""
         since = self.time.at - RETENTION_MILLIS
         return [
             lane
@@ -103,9 +189,7 @@ class CallMemory(OutboundMemory[StockCall]):
 
     def forget_ended(self) -> list[str]:
         """Forget the ended calls that no level needs any more, and return their keys."""
-        found = [
-            movement_id for movement_id, call in self._ended_calls.items() if self._is_over(call)
-        ]
+        found = [name for name, call in self._ended_calls.items() if self._is_over(call)]
         for movement_id in found:
             del self._ended_calls[movement_id]
         return found
@@ -129,7 +213,7 @@ class CallMemory(OutboundMemory[StockCall]):
         return at
 
     def _is_over(self, ended: _EndedCall) -> bool:
-        keep_millis = RETENTION_MILLIS if ended.is_sure else UNSURE_RETENTION_MILLIS
+        keep_millis = RETENTION_MILLIS if ended.is_sure else _UNSURE_RETENTION_MILLIS
         is_needed = ended.moves and not self._is_in_base(ended.lane, ended.order, ended.millis)
         return ended.at < self.time.at - keep_millis and not is_needed
 
@@ -164,11 +248,8 @@ class CallMemory(OutboundMemory[StockCall]):
         if is_new and call.movement_id not in self._ended_calls:
             self._apply_movement(call)
         if lane not in self._newest or self._newest[lane].order <= call.order:
-            sets_level = call.kind == "reconciliation" and call.outcome in (
-                *OPEN_OUTCOMES,
-                "applied",
-            )
-            self._newest[lane] = _NewestCall(call.order, sets_level)
+            holds = call.outcome in (*OPEN_OUTCOMES, "applied")
+            self._newest[lane] = _NewestCall(call.order, holds and call.kind == "reconciliation")
         if call.outcome in OPEN_OUTCOMES:
             self.waiting.put(call)
             return
@@ -188,8 +269,7 @@ class CallMemory(OutboundMemory[StockCall]):
 
     def _apply_movement(self, call: StockCall) -> None:
         lane = call.lane
-        is_known = self._is_in_base(lane, call.order, call.millis)
-        if call.brought is None or is_known:
+        if call.brought is None or self._is_in_base(lane, call.order, call.millis):
             return
         place = self._place(lane, call.millis, call.brought)
         self._article(lane).add(place, call.brought)

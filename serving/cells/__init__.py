@@ -1,1 +1,1 @@
-"""The cells of an answer, with coverage, dimensions and quality."""
+"""The cells of an answer, with coverage and dimensions."""

@@ -1,14 +1,17 @@
-"""Rows of an answer: the windows of each stretch summed up, with the quality of the sum."""
+"""The cells of an answer: the windows of each stretch summed up, with the quality of the sum.
+
+A level is entries less exits since the store's day began, at the end of each stretch.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from serving.cells.coverage import NO_SENSORS, SlotCoverage, WindowSensorSeconds
 from serving.merge.served import UNSETTLED, ServedWindow
-from serving.metrics.catalogue import Metric, ratio
-from serving.metrics.formulas import Formula, MetricValue
+from serving.questions.catalogue import Formula, Metric, MetricValue, ratio
+from serving.questions.question import StoreSlots
 from tally.algebra.merge import Axes, Parts
 from tally.families.family import Family
 from tally.time.windows import WINDOW, TimeRange
@@ -22,11 +25,10 @@ NO_SPLIT: Split = {}
 
 @dataclass(slots=True)
 class Cell:
-    """One stretch: its events, and by family the parts summed by axes.
+    """One stretch: its events, the sources and statuses that went into it, and its parts by axes.
 
-    It also has the sources and statuses that went into it. Parts are kept by family because two
-    families may have parts and axes of the same name: `visits` of doors and of phones are not one
-    number.
+    Parts are kept by family because two families may have parts and axes of the same name: `visits`
+    of doors and of phones are not one number.
     """
 
     slot: TimeRange
@@ -47,14 +49,11 @@ class Cell:
     def add(
         self, families: Sequence[Family], window: FamilyWindows, seen: WindowSensorSeconds = ()
     ) -> None:
-        """Add one more window, and what each sensor saw of it.
-
-        A window that any family lacks adds nothing: a ratio of unlike stretches would mislead.
-        """
+        """Add one more window if no family lacks it, and what each sensor saw of it."""
         self.windows += 1
         for name, seconds in seen:
             self.sensor_coverage.add(name, seconds)
-        # Checked ahead of adding: neither side of a ratio may have what the other lacks.
+        # Checked ahead of adding: a ratio of unlike stretches would mislead.
         for served in window:
             if served.merged.values is None:
                 self.sources.add("missing")
@@ -70,9 +69,13 @@ class Cell:
             self.events += served.merged.events or 0
             self.is_counted = self.is_counted and served.merged.events is not None
             if served.merged.values:
-                held = self.parts.setdefault(family.name, {})
-                for axes, parts in served.merged.values.items():
-                    held[axes] = family.join_over_time(held[axes], parts) if axes in held else parts
+                self.add_rows(family, served.merged.values)
+
+    def add_rows(self, family: Family, rows: Mapping[Axes, Parts]) -> None:
+        """Add a later stretch's parts by axes."""
+        held = self.parts.setdefault(family.name, {})
+        for axes, parts in rows.items():
+            held[axes] = family.join_over_time(held[axes], parts) if axes in held else parts
 
     @property
     def is_missing(self) -> bool:
@@ -106,10 +109,7 @@ def build_cells(
     windows: Iterable[FamilyWindows],
     seen: Iterable[WindowSensorSeconds] = NO_SENSORS,
 ) -> list[Cell]:
-    """A cell for each slot, summed over its quarter hours.
-
-    The windows ascend and fill the slots exactly; `seen` is what each sensor saw of them.
-    """
+    """A cell for each slot, of ascending windows that fill them, and of what sensors saw."""
     found, stream = [], zip(windows, seen, strict=False)
     for slot in slots:
         cell = Cell(slot)
@@ -122,10 +122,9 @@ def build_cells(
 def join_cells(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
     """Consecutive stretches as one cell; a ratio then is one of sums, never a mean of ratios."""
     by_name = {family.name: family for family in families}
-    first, last = found[0].slot, found[-1].slot
-    whole = Cell(TimeRange(first.start, last.end))
-    whole.is_begin_split = found[0].is_begin_split
-    whole.is_end_split = found[-1].is_end_split
+    first, last = found[0], found[-1]
+    whole = Cell(TimeRange(first.slot.start, last.slot.end))
+    whole.is_begin_split, whole.is_end_split = first.is_begin_split, last.is_end_split
     for cell in found:
         whole.sources |= cell.sources
         whole.statuses |= cell.statuses
@@ -136,10 +135,7 @@ def join_cells(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
         whole.sensor_coverage.rule = cell.sensor_coverage.rule
         whole.sensor_coverage.join(cell.sensor_coverage)
         for name, rows in cell.parts.items():
-            held = whole.parts.setdefault(name, {})
-            for axes, parts in rows.items():
-                over_time = by_name[name].join_over_time
-                held[axes] = over_time(held[axes], parts) if axes in held else parts
+            whole.add_rows(by_name[name], rows)
     return whole
 
 
@@ -178,10 +174,7 @@ def values_in_cells(
 
 
 def cell_values(metric: Metric, cell: Cell, split: Split = NO_SPLIT) -> dict[str, MetricValue]:
-    """The metric's `value`, a ratio's `numerator` and `denominator`, an estimate's `error`.
-
-    They are those of one split, or of everything together, in the metric's unit; None when missing.
-    """
+    """The `value` of a split in the metric's unit, a ratio's sides, an estimate's `error`."""
     (found,) = split_values(metric, cell, [split])
     return found
 
@@ -190,28 +183,18 @@ def split_values(
     metric: Metric, cell: Cell, splits: Sequence[Split]
 ) -> list[dict[str, MetricValue]]:
     """As cell_values() for each split, in order; all name the same dimensions."""
-    found = _split_values(metric, cell, splits)
-    return (
-        [dict.fromkeys(values) for values in found] if cell.sensor_coverage.is_withheld else found
-    )
-
-
-def _split_values(
-    metric: Metric, cell: Cell, splits: Sequence[Split]
-) -> list[dict[str, MetricValue]]:
-    # A ratio of sums: in a mean of ratios a quiet quarter hour would weigh as much as a busy one.
-    numerators = _totals(metric.numerator, cell, splits)
-    if metric.denominator is None:
-        return numerators
-    sides = zip(numerators, _totals(metric.denominator, cell, splits), strict=True)
-    return [
-        {
-            "value": ratio(above["value"], below["value"]),
-            "numerator": above["value"],
-            "denominator": below["value"],
-        }
-        for above, below in sides
-    ]
+    found = _totals(metric.numerator, cell, splits)
+    if metric.denominator is not None:
+        sides = zip(found, _totals(metric.denominator, cell, splits), strict=True)
+        each = ((above["value"], below["value"]) for above, below in sides)
+        # A ratio of sums: in a mean of ratios a quiet hour would weigh as much as a busy one.
+        found = [
+            {"value": ratio(above, below), "numerator": above, "denominator": below}
+            for above, below in each
+        ]
+    if cell.sensor_coverage.is_withheld:
+        return [dict.fromkeys(values) for values in found]
+    return found
 
 
 def _totals(
@@ -219,10 +202,7 @@ def _totals(
     cell: Cell,
     splits: Sequence[Split],
 ) -> list[dict[str, MetricValue]]:
-    """The value of each split over the family's rows, and how far it may be off.
-
-    A dimension that the family does not have is ignored.
-    """
+    # A dimension that the family does not have is ignored.
     stated: dict[str, MetricValue] = {} if formula.error_description is None else {"error": None}
     if cell.is_missing:
         return [{"value": None, **stated} for _ in splits]
@@ -258,3 +238,45 @@ def format_row(
         **({"split": True} if cell.is_split else {}),
         **cell.sensor_coverage.to_fields(),
     }
+
+
+def level_cells(
+    families: Sequence[Family],
+    asked: StoreSlots,
+    windows: Iterable[FamilyWindows],
+    seen: Iterable[WindowSensorSeconds] = NO_SENSORS,
+) -> list[Cell]:
+    """A cell for each stretch: of asked.span's windows all those since the reset before its end."""
+    assert asked.resets is not None
+    stream, start = zip(windows, seen, strict=False), asked.span.start
+    held, found = Cell(asked.resets.day(start)), []
+    # In one pass: a separate sum for each stretch would read a day's windows a hundred times.
+    for slot in asked.slots:
+        while start < slot.end:
+            if start >= held.slot.end:
+                held = Cell(asked.resets.day(start))
+            held.add(families, *next(stream))
+            start += WINDOW
+        found.append(_level_at_end(held, slot))
+    return found
+
+
+def _level_at_end(held: Cell, slot: TimeRange) -> Cell:
+    if not held.has_all_windows:
+        # Whoever came or went in the missing window may be inside: later windows cannot show it.
+        return Cell(
+            slot,
+            known=held.known,
+            windows=held.windows,
+            sources={"missing"},
+            statuses={weakest_status(held.statuses - {"final", "restated"})},
+        )
+    # Copied, for the walk goes on to add to these collections.
+    return replace(
+        held,
+        slot=slot,
+        parts={family: dict(rows) for family, rows in held.parts.items()},
+        sources={*held.sources},
+        statuses={*held.statuses},
+        sensor_coverage=replace(held.sensor_coverage, sensors=dict(held.sensor_coverage.sensors)),
+    )

@@ -14,21 +14,16 @@ from math import floor
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from serving.questions.stores import Store
-from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.merge import Axes, Parts
-from tally.config.settings import Settings
+from tally.algebra.parts import KeyedSpans, KeyedSum
 from tally.events.identity import digest_text, sensor_key
-from tally.families.additive import ADDITIVE
 from tally.families.family import Family
+from tally.families.kind import ADDITIVE
 from tally.time.windows import ONE_DAY, WINDOW, WINDOW_SECONDS, TimeRange, days_until
 
 
 class SensorName(NamedTuple):
-    """A sensor of a family by its name in records.
-
-    A sensor that `is_sole_observer` is a door: no other sensor sees what it misses. Access points
-    hear the same devices.
-    """
+    """A sensor of a family by its name in records; no other sees what a sole observer misses."""
 
     family: str
     sensor: str
@@ -52,8 +47,7 @@ class SensorSeconds(NamedTuple):
         return floor(10_000 * self.observed / self.expected) / 10_000 if self.expected else None
 
 
-# The expected and observed seconds of each sensor in a window; NO_SENSORS is for stores without
-# sensors, and is empty for each window.
+# The expected and observed seconds of each sensor in a window.
 WindowSensorSeconds: TypeAlias = Sequence[tuple[SensorName, SensorSeconds]]
 NO_SENSORS: Iterable[WindowSensorSeconds] = repeat(())
 
@@ -69,11 +63,6 @@ class CoverageRule:
         """Whether the share is above the threshold, is 1, or is not known."""
         # Above and not at it: a day of ten hours without the busiest one has exactly nine tenths.
         return share is None or share > self.threshold or share == 1
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "CoverageRule":
-        """The rule of the settings."""
-        return cls(settings.coverage_threshold, settings.coverage_below)
 
 
 @dataclass
@@ -114,8 +103,7 @@ class SlotCoverage:
         """Whether all sensors together, and each that sees alone, were there for long enough."""
         if not self.sensors:
             return True
-        worst = self.worst
-        alone = None if worst is None else worst[0]
+        alone, _ = self.worst or (None, "")
         return self.rule.is_enough(self.share) and self.rule.is_enough(alone)
 
     @property
@@ -124,22 +112,15 @@ class SlotCoverage:
         return self.rule.below == "withhold" and not self.is_enough
 
     def silent_sensors(self) -> list[tuple[float, str]]:
-        """The sensors with fewer observed than expected seconds, the worst first.
-
-        Each is the share of the seconds, and the name.
-        """
-        found = []
-        for name, seen in self.sensors.items():
-            if seen.observed < seen.expected:
-                found.append((seen.observed / seen.expected, name.sensor))
-        return sorted(found)
+        """The share of seconds and the name of each sensor that missed some, the worst first."""
+        return sorted(
+            (seen.observed / seen.expected, name.sensor)
+            for name, seen in self.sensors.items()
+            if seen.observed < seen.expected
+        )
 
     def to_fields(self) -> dict[str, float | bool | str]:
-        """The coverage fields of an answer; empty where nothing is expected of any sensor.
-
-        They are the coverage (the share of the seconds), the sensor with the least of it, and
-        whether the number is withheld or estimated.
-        """
+        """The fields of an answer, with shares of seconds; none where nothing is expected."""
         if (share := self.share) is None:
             return {}
         fields: dict[str, float | bool | str] = {"coverage": share}
@@ -166,39 +147,33 @@ class ExpectedSensor:
 
 
 class OpenWindow(NamedTuple):
-    """A window (its start, UTC), its local day, and the seconds of it for which the store is open.
-
-    Sensors are expected for those seconds.
-    """
+    """A window's start (UTC), its local day, and the seconds for which sensors are expected."""
 
     start: datetime
     day: date
     seconds: int
 
 
-@dataclass(frozen=True)
-class SensorRoster:
-    """The sensors of a store by the family that they record."""
+# The sensors of a store by the family that they record; a family without any is absent.
+SensorRoster: TypeAlias = Mapping[str, Sequence[ExpectedSensor]]
 
-    by_family: Mapping[str, Sequence[ExpectedSensor]]
 
-    @classmethod
-    def from_store(cls, store: Store, families: Iterable[Family]) -> "SensorRoster":
-        """The store's sensors of those families."""
-        by_family = {
-            family.name: [*_find_sensors(store, family)] for family in families if family.listed_as
-        }
-        return cls({name: listed for name, listed in by_family.items() if listed})
+def list_sensors(store: Store, families: Iterable[Family]) -> SensorRoster:
+    """The store's sensors of those families."""
+    each = {family.name: family for family in families if family.listed_as}
+    listed = {name: [*_find_sensors(store, family)] for name, family in each.items()}
+    return {name: sensors for name, sensors in listed.items() if sensors}
 
-    def seconds_by_sensor(
-        self, family: Family, values: Mapping[Axes, Parts], window: OpenWindow
-    ) -> Iterator[tuple[SensorName, SensorSeconds]]:
-        """The expected and observed seconds of each sensor in a window that has these values."""
-        seconds = _seconds_by_key(family, values)
-        for sensor in self.by_family.get(family.name, ()):
-            if sensor.is_there(window.day):
-                observed = min(window.seconds, seconds.get(sensor.key, 0))
-                yield sensor.name, SensorSeconds(window.seconds, observed)
+
+def seconds_by_sensor(
+    roster: SensorRoster, family: Family, values: Mapping[Axes, Parts], window: OpenWindow
+) -> Iterator[tuple[SensorName, SensorSeconds]]:
+    """The expected and observed seconds of each sensor in a window that has these values."""
+    seconds = _seconds_by_key(family, values)
+    for sensor in roster.get(family.name, ()):
+        if sensor.is_there(window.day):
+            observed = min(window.seconds, seconds.get(sensor.key, 0))
+            yield sensor.name, SensorSeconds(window.seconds, observed)
 
 
 def open_windows(store: Store, starts: Sequence[datetime]) -> list[OpenWindow]:
@@ -233,7 +208,7 @@ def _open_seconds(spans: Sequence[TimeRange], start: datetime) -> int:
 
 
 def _find_sensors(store: Store, family: Family) -> Iterator[ExpectedSensor]:
-    """The sensors that the stores file lists for the family: by serial, or by their names alone."""
+    """The sensors that the stores file lists for the family, by serial or by name."""
     field = family.listed_as or ""
     listed: dict[date | None, Any] = {None: getattr(store.entry, field)}
     for day, changed in store.entry.changes.items():
@@ -243,15 +218,12 @@ def _find_sensors(store: Store, family: Family) -> Iterator[ExpectedSensor]:
     ends = [*listed][1:]
     for (since, sensors), until in zip_longest(listed.items(), ends):
         if not isinstance(sensors, Mapping):
-            for name in sensors:
-                yield _to_sensor(family, name, since, until)
+            yield from (_to_sensor(family, name, since, until) for name in sensors)
             continue
-        # A number counts the people who came in at entrances: other doors have no part in it.
         for serial, entry in sensors.items():
-            if entry.role != "entrance":
-                continue
-            span = entry.since, entry.until
-            yield _to_sensor(family, entry.device_id or serial, *span)
+            # A number counts the people who came in at entrances: other doors have no part in it.
+            if entry.role == "entrance":
+                yield _to_sensor(family, entry.device_id or serial, entry.since, entry.until)
 
 
 def _to_sensor(family: Family, name: str, *days: date | None) -> ExpectedSensor:

@@ -11,22 +11,18 @@ from itertools import product
 from math import prod
 from typing import TypeAlias
 
-from runtime.cassandra.reads import chunks
+from runtime.cassandra.writes import chunks
 from serving.cells.cells import Split
-from serving.questions.question import MAX_ENTRIES, StoreSlots, first_and_last_day
+from serving.questions.question import MAX_ENTRIES, MAX_VALUES, StoreSlots, first_and_last_day
 from serving.storage.views import ViewReader
 from tally.errors import BadQuery
 from tally.families.family import Family
 
-# The most values that one question may list, over all its stores.
-MAX_VALUES = 200_000
-# The most rows of a page beyond its limit; they are of values that no register had when the page
-# was cut.
+# The most rows of a page beyond its limit, of values that no register had when the page was cut.
 MAX_UNREGISTERED = 100_000
 
 # By dimension, then by store; a store without any value is absent.
 Values: TypeAlias = Mapping[str, Mapping[str, frozenset[str]]]
-PageValues: TypeAlias = Mapping[str, Iterable[str]]
 ValuesByDimension: TypeAlias = Mapping[str, Sequence[str | None]]
 
 
@@ -39,8 +35,7 @@ async def read_values(
 ) -> Values:
     """The values that the stores' events of the asked days have, over all families that have them.
 
-    One family has at most `most` for each store. Raises ViewsUnreachable; BadQuery for more than
-    MAX_VALUES.
+    One family has at most `most` for each store. Raises ViewsUnreachable; BadQuery for too many.
     """
     # Registers may lag behind a row, so callers that list values look at the page's own rows too.
     wanted = [
@@ -49,9 +44,7 @@ async def read_values(
         for family in families
         if dimension in family.axes
     ]
-    found: dict[str, dict[str, frozenset[str]]] = {}
-    for dimension, _ in wanted:
-        found[dimension] = {}
+    found = {dimension: dict[str, frozenset[str]]() for dimension, _ in wanted}
     count = 0
     # In lots: with thousands of stores of thousands of values each the first lots are enough to
     # refuse the question, and all of them would not fit into memory.
@@ -67,22 +60,16 @@ async def read_values(
                 held[store_id] = held.get(store_id, frozenset()) | {*values}
                 count += len(values)
         if count > MAX_VALUES:
-            raise BadQuery(
-                "by",
-                f"by: the stores have more than {MAX_VALUES:,} values of"
-                f" {', '.join(found)}; ask for fewer stores, or by fewer dimensions",
-            )
+            detail = f"by: the stores have more than {MAX_VALUES:,} values of {', '.join(found)}"
+            raise BadQuery("by", f"{detail}; ask for fewer stores, or by fewer dimensions")
     return found
 
 
 def drop_excess_values(
     stores: Sequence[StoreSlots], by: Sequence[str], values: Values, limit: int
 ) -> Values:
-    """The values, less those of `by` where a question of one stretch would have too many rows.
-
-    Such a question has no other page that its rows must agree with, so the values of its own rows
-    are enough.
-    """
+    """The values, less those of `by` where a question of one stretch would have too many rows."""
+    # No other page has to agree with its rows, so the values of its own rows are enough.
     is_one = len(stores) == len(stores[0].slots) == 1
     if not is_one or _rows_per_slot(stores[0], by, values) <= limit:
         return values
@@ -98,13 +85,9 @@ def _rows_per_slot(store: StoreSlots, by: Sequence[str], values: Values) -> int:
 def with_rows_per_slot(
     stores: Sequence[StoreSlots], by: Sequence[str], values: Values, limit: int
 ) -> list[StoreSlots]:
-    """The stores, each with the number of rows that a stretch of it has in the answer.
-
-    Raises BadQuery where one stretch has more rows than a page may have.
-    """
+    """The stores with the rows of each stretch. Raises BadQuery for more than a page may have."""
     if not by:
         return [*stores]
-
     found = [replace(store, rows_per_slot=_rows_per_slot(store, by, values)) for store in stores]
     for store in found:
         # All stores are checked, and not only those of this page: page seven would be too late.
@@ -116,37 +99,16 @@ def refuse_too_many(rows: int, store_id: str, by: Sequence[str], limit: int) -> 
     """Raise BadQuery where one stretch has more rows than a page may have."""
     if rows > limit:
         larger = f"with a higher limit (at most {MAX_ENTRIES}), " if limit < MAX_ENTRIES else ""
-        raise BadQuery(
-            "by",
-            f"by: each stretch of store {store_id} has more than {limit=} rows by"
-            f" {','.join(by)}; ask {larger}by fewer dimensions, for fewer days, or for one stretch"
-            " at a time",
-        )
+        detail = f"each stretch of store {store_id} has more than {limit=} rows by {','.join(by)}"
+        advice = f"ask {larger}by fewer dimensions, for fewer days, or for one stretch at a time"
+        raise BadQuery("by", f"by: {detail}; {advice}")
 
 
 def refuse_unregistered(rows: int, limit: int) -> None:
     """Raise BadQuery where values that were in no register make a page too large."""
     if rows > limit + MAX_UNREGISTERED:
-        raise BadQuery(
-            "limit",
-            f"limit: the page would have {rows:,} rows, of values that are new to it; ask with a"
-            " lower limit, or by fewer dimensions",
-        )
-
-
-def merge_values(
-    by: Sequence[str], store_id: str, values: Values, seen: PageValues
-) -> ValuesByDimension:
-    """The values of each dimension that a stretch has rows of, ascending.
-
-    A dimension without any value has the value None. `seen` are the values of the page's rows.
-    """
-    each: dict[str, list[str | None]] = {}
-    # Keyed by dimension, so one that is named twice is listed once.
-    for dimension in by:
-        noted = values.get(dimension, {}).get(store_id, frozenset())
-        each[dimension] = [*sorted(noted.union(seen[dimension]))] or [None]
-    return each
+        detail = f"limit: the page would have {rows:,} rows, of values that are new to it"
+        raise BadQuery("limit", f"{detail}; ask with a lower limit, or by fewer dimensions")
 
 
 def build_splits(each: ValuesByDimension) -> list[Split]:

@@ -1,19 +1,19 @@
 """Reads the windows of some stores and days from both layers.
 
-The pointers are read once for a question, then each store's rows, and the gaps: ranges of records
-that were not counted, and never will be.
+The pointers are read once for a question, then each store's rows, the progress of the speed layer,
+and the gaps: ranges of records that were not counted, and never will be.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, TypeAlias
 
 from runtime.http.work_pools import run_in_thread_if_large
 from runtime.records.gaps import AcceptedGap
-from serving.merge.served import FamilyReading, Windows, own_day, window_states
-from serving.storage.rows import AnsweredSpans
+from serving.merge.served import FamilyReading, own_day, window_states
+from serving.storage.tables import AnsweredSpans, UntilByDay
 from serving.storage.views import ViewReader
 from tally.families.family import Family
 from tally.families.generation import (
@@ -21,21 +21,16 @@ from tally.families.generation import (
     FirstCoverage,
     Generation,
     GenerationRange,
-    GenerationSpan,
     first_covering_generations,
     generation_spans,
 )
-from tally.time.key_periods import InputDays
+from tally.time.day_clock import InputDays
 from tally.time.windows import EPOCH, day_start
 
-UntilByDay = Mapping[tuple[date, int], int]
-
-
-class StoreGenerations(NamedTuple):
-    """The generation that serves a store, and the older ones that first covered windows, by day."""
-
-    published: Mapping[date, Generation]
-    first_coverages: Mapping[date, Sequence[FirstCoverage]]
+# By day the generation that serves a store, and the older ones that first covered windows.
+StoreGenerations: TypeAlias = tuple[
+    Mapping[date, Generation], Mapping[date, Sequence[FirstCoverage]]
+]
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class Pointers:
     `first_coverages` are the older generations that first covered windows of the day;
     `master_until` is by (day, partition). `master_behind_since` is None while it keeps up;
     `reads_speed` is False in a question about the past. `history` has all generations of the day,
-    for a family whose stores do not all leave the same windows to the speed layer. `near` are
+    for a family whose stores do not all leave the same windows to the speed layer. `adjacent` are
     the generations of adjacent days that windows of the days also depend on.
     """
 
@@ -59,14 +54,12 @@ class Pointers:
     adjacent: Mapping[date, Generation] = field(default_factory=dict)
 
     def for_store(self, days: Sequence[date], answered: AnsweredSpans | None) -> StoreGenerations:
-        """The generations that serve a store on the days, where they answer for these spans.
-
-        The spans are None for a family whose generations answer for all windows that they cover.
-        """
+        """The generations that serve a store on the days, where they answer for these spans."""
         published = {day: self.published[day] for day in days if day in self.published}
+        # The generations of most families answer for all windows that they cover.
         if answered is None:
             firsts = {day: self.first_coverages[day] for day in days if day in self.first_coverages}
-            return StoreGenerations(published, firsts)
+            return published, firsts
 
         def span(covering: GenerationRange) -> AnsweredSpan | None:
             return answered.get((covering.day, covering.generation))
@@ -77,7 +70,7 @@ class Pointers:
             for day in own.keys() & self.history.keys()
         }
         firsts = {day: first_covering_generations(rows, own[day]) for day, rows in history.items()}
-        return StoreGenerations(own, firsts)
+        return own, firsts
 
     @property
     def newest(self) -> int:
@@ -87,15 +80,12 @@ class Pointers:
 
 @dataclass(frozen=True)
 class StoreDays:
-    """A store, the partition of its records, and the UTC days that are asked for.
-
-    `input_days` returns the days of the records that a window depends on, for a family whose
-    events depend on each other.
-    """
+    """A store, the partition of its records, and the UTC days that are asked for."""
 
     store_id: str
     partition: int
     days: Sequence[date]
+    # From a window's start to the days that it depends on, in a family of dependent events.
     input_days: InputDays = own_day
 
 
@@ -108,8 +98,7 @@ async def read_pointers(
 ) -> Pointers:
     """The pointers as they are now; `near` are days around that the asked ones may depend on.
 
-    The master is behind once it has not been current for `patience_seconds`. Raises
-    ViewsUnreachable.
+    The master is behind once it was not current for `patience_seconds`. Raises ViewsUnreachable.
     """
     # Taken before the reads, so that slow reads do not make the master look behind.
     asked_at = datetime.now(UTC)
@@ -164,18 +153,14 @@ async def read_past_pointers(
 
 
 async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -> FamilyReading:
-    """The rows of both layers for one store.
-
-    The pointers were read before, so the rows that they name all exist.
-
-    Raises ViewsUnreachable when either layer cannot be read.
-    """
+    """The rows of both layers for one store. Raises ViewsUnreachable if either cannot be read."""
     family, store_id = pointers.family, wanted.store_id
     # Read ahead of the rows, for this border decides which of them count.
     answered = (
         await views.read_answered_spans(family, store_id, wanted.days) if family.reading else None
     )
     published, firsts = pointers.for_store(wanted.days, answered)
+    spans = generation_spans(first for share in firsts.values() for first in share)
     # Neither the speed layer nor the findings keep a history: they describe only the present.
     now = wanted.days if pointers.reads_speed else ()
     speed, batch, before, findings = await asyncio.gather(
@@ -183,26 +168,23 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
         views.batch_rows(
             family, store_id, {day: serving.generation for day, serving in published.items()}
         ),
-        _read_spans(
-            views,
-            family,
-            store_id,
-            generation_spans(first for share in firsts.values() for first in share),
-        ),
+        asyncio.gather(*(views.batch_span(family, store_id, span) for span in spans)),
         views.findings(family, store_id, [day for day in now if day in published]),
     )
     windows = await run_in_thread_if_large(
         len(speed) + len(batch),
-        lambda: (window_states(family, speed), window_states(family, batch)),
+        lambda: (window_states(family, batch), window_states(family, speed)),
     )
     return FamilyReading(
         family,
         wanted.partition,
         published,
-        batch=windows[1],
-        speed=windows[0],
+        *windows,
         first_coverages=firsts,
-        first_windows=before,
+        first_windows={
+            span.generation: window_states(family, rows)
+            for span, rows in zip(spans, before, strict=True)
+        },
         master_until={
             day: until
             for (day, partition), until in pointers.master_until.items()
@@ -215,30 +197,9 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
     )
 
 
-async def _read_spans(
-    views: ViewReader, family: Family, store_id: str, wanted: Sequence[GenerationSpan]
-) -> dict[int, Windows]:
-    rows = await asyncio.gather(*(views.batch_span(family, store_id, span) for span in wanted))
-    return {
-        span.generation: window_states(family, found)
-        for span, found in zip(wanted, rows, strict=True)
-    }
-
-
 async def read_gaps(
     views: ViewReader,
     families: Sequence[Family],
-    span: tuple[datetime, datetime],
-    partitions: Collection[int],
-    tolerance_seconds: int,
-) -> list[AcceptedGap]:
-    """The gaps of the families' topics, filtered as in filter_gaps(). Raises ViewsUnreachable."""
-    topics = [topic for family in families for topic in family.source_topics]
-    return filter_gaps(await views.gaps(topics), span, partitions, tolerance_seconds)
-
-
-def filter_gaps(
-    gaps: Iterable[AcceptedGap],
     span: tuple[datetime, datetime],
     partitions: Collection[int],
     tolerance_seconds: int,
@@ -248,14 +209,53 @@ def filter_gaps(
     The span is [start, end), the stores are those of these canonical partitions. A lost record may
     have happened on any day up to its arrival, plus the tolerance in seconds for clocks that are
     ahead; it is missing from everything that was counted after its first arrival. A raw record may
-    be of any store.
+    be of any store. Raises ViewsUnreachable.
     """
-    # By whole days, as a rebuild decides what it may claim (batch_layer/views/plan/coverage.py).
+    found = await views.gaps([topic for family in families for topic in family.source_topics])
+    # By whole days, as a rebuild decides what it may claim (batch_layer/views/compute/scope.py).
     day = day_start(span[0].astimezone(UTC).date())
     return sorted(
         gap
-        for gap in gaps
+        for gap in found
         if day < gap.last_arrival + timedelta(seconds=tolerance_seconds)
         and span[1] > gap.first_arrival
         and (gap.is_raw or gap.partition in partitions)
     )
+
+
+async def read_speed_progress(
+    views: ViewReader, pointers: Sequence[Pointers]
+) -> dict[str, Any] | None:
+    """Offsets by partition, and the number of records dropped as late since the oldest pin.
+
+    They are fields of the answer; None in a question about the past. Raises ViewsUnreachable.
+    """
+    if not all(pointer.reads_speed for pointer in pointers):
+        return None
+    # A record that was dropped later may be in neither layer; one that is in the generation after
+    # all counts here too, to be safe.
+    since = [
+        min(
+            (at for serving in family.published.values() for at in serving.through.values()),
+            # Where no generation has taken a record in, every late one is counted.
+            default=EPOCH,
+        )
+        for family in pointers
+    ]
+    offsets = await asyncio.gather(*(views.speed_until(pointer.family) for pointer in pointers))
+    late = await asyncio.gather(
+        *(
+            views.late_since(pointer.family, instant)
+            for pointer, instant in zip(pointers, since, strict=True)
+        )
+    )
+    # Partitions of two topics have the same numbers, so names are as in Kafka: topic-partition.
+    names = [f"{pointer.family.name}-" if len(pointers) > 1 else "" for pointer in pointers]
+    reached = {
+        f"{name}{partition}": until
+        for name, untils in zip(names, offsets, strict=True)
+        for partition, until in sorted(untils.items())
+    }
+    counted = [count for count in late if count is not None]
+    dropped = sum(counted) if len(counted) == len(late) else None
+    return {"offsets": reached, "late_since_pin": dropped}

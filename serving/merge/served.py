@@ -1,7 +1,4 @@
-"""The merge rule: what is served for each window, and how final it is.
-
-These are pure functions, which read nothing.
-"""
+"""The merge rule, in pure functions: what is served for each window, and how final it is."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal
 
-from serving.storage.rows import TillFinding, ViewRow
+from serving.storage.tables import TillFinding, ViewRow
 from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState, window_state
 from tally.families.family import Family
 from tally.families.generation import FirstCoverage, Generation, GenerationRange
-from tally.time.key_periods import InputDays
+from tally.time.day_clock import InputDays
 
 Status = Literal["final", "restated", "provisional", "not_measured"]
 # A window with one of these statuses is not complete.
@@ -38,8 +35,7 @@ class FamilyReading:
     `first_coverages` are the older generations that first covered windows of a day, `first_windows`
     their windows by generation; master_until is of the store's partition, empty in a question about
     the past. `adjacent` are the generations of days that windows depend on beyond the asked ones.
-    `is_measured` is False for a store that never had a sensor of the family, where nothing is
-    counted.
+    `is_measured` is False for a store that never had a sensor of the family.
     """
 
     family: Family
@@ -77,10 +73,7 @@ NOT_MEASURED = ServedWindow(MISSING, "not_measured")
 
 
 def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, WindowState]:
-    """The state of each window by its start (UTC).
-
-    All rows of a window carry its register; there is one row for each value of the axes.
-    """
+    """The state of each window by its start (UTC), from one row for each value of the axes."""
     grouped: dict[datetime, list[ViewRow]] = defaultdict(list)
     for row in rows:
         grouped[row.window_start].append(row)
@@ -95,22 +88,11 @@ def batch_state(
     return held if published is None else published.resolve_state(start, held)
 
 
-def is_dirty(reading: FamilyReading, start: datetime) -> bool:
-    """Whether the master holds records that the window depends on and its generation lacks.
-
-    They are records of the store's partition of the master dataset.
-    """
-    return _is_any_dirty(reading, reading.input_days(start))
-
-
-def _is_any_dirty(reading: FamilyReading, days: Sequence[date]) -> bool:
-    own, *others = days
+def is_dirty(reading: FamilyReading, days: Sequence[date]) -> bool:
+    """Whether the master holds records that the generation of a window of these days lacks."""
     # Another day without any records needs no generation.
-    return (
-        own not in reading.published
-        or _has_newer_records(reading, own)
-        or any(_has_newer_records(reading, day) for day in others)
-    )
+    has_generation = days[0] in reading.published
+    return not has_generation or any(_has_newer_records(reading, day) for day in days)
 
 
 def _has_newer_records(reading: FamilyReading, day: date) -> bool:
@@ -121,13 +103,10 @@ def _has_newer_records(reading: FamilyReading, day: date) -> bool:
 
 
 def _may_be_final(reading: FamilyReading, days: Sequence[date]) -> bool:
-    """Whether the generation of the first day is final, for windows that depend on all the days.
-
-    It is if the master holds no more and is not behind, and no conflict is open.
-    """
+    """Whether the generation of the first day is final, for windows that depend on all the days."""
     return not (
         reading.is_master_behind
-        or _is_any_dirty(reading, days)
+        or is_dirty(reading, days)
         or any(finding.day == days[0] for finding in reading.findings)
     )
 
@@ -145,24 +124,21 @@ def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[Se
         *reading.batch,
         *(start for windows in reading.first_windows.values() for start in windows),
     }
-    empty = {days: _zero(is_final) for days, is_final in final.items()}
-    return [
-        _serve(reading, start, final[days])
-        if start in filled
-        else _serve_empty(reading.published.get(days[0]), start, empty[days])
-        for start, days in zip(starts, behind, strict=True)
-    ]
-
-
-def _zero(is_final: bool) -> ServedWindow:
-    """A covered window without any row, which is a true zero."""
-    return ServedWindow(MergedWindow("batch", 0, {}), "final" if is_final else "provisional")
-
-
-def _serve_empty(
-    published: Generation | None, start: datetime, empty: ServedWindow
-) -> ServedWindow:
-    return empty if published is not None and published.covers(start) else UNKNOWN
+    # A covered window without any row is a true zero.
+    zero = MergedWindow("batch", 0, {})
+    empty = {
+        days: ServedWindow(zero, "final" if is_final else "provisional")
+        for days, is_final in final.items()
+    }
+    found = []
+    for start, days in zip(starts, behind, strict=True):
+        if start in filled:
+            found.append(_serve(reading, start, final[days]))
+        else:
+            published = reading.published.get(days[0])
+            is_covered = published is not None and published.covers(start)
+            found.append(empty[days] if is_covered else UNKNOWN)
+    return found
 
 
 def _serve(reading: FamilyReading, start: datetime, may_be_final: bool) -> ServedWindow:
@@ -176,8 +152,7 @@ def _serve(reading: FamilyReading, start: datetime, may_be_final: bool) -> Serve
         batch_state(published, reading.batch, start),
         is_covered,
     )
-    # Never final, at any watermark: a late record that was dropped leaves no trace by store and
-    # window.
+    # Never final, at any watermark: a dropped record leaves no trace by store and window.
     if merged.source != "batch":
         return UNKNOWN if merged is MISSING else ServedWindow(merged, "provisional")
     if not (is_covered and may_be_final):
@@ -211,10 +186,7 @@ def _nonzero_rows(family: Family, state: WindowState | None) -> dict[Axes, Parts
 
 
 def through_instant(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
-    """The instant up to which every arrived record of the store is counted on all days.
-
-    None if a day has no generation.
-    """
+    """The instant up to which every arrived record of the store is counted on all days, if any."""
     # A day without a generation has no instant, and then the whole span has none.
     return common_instant(
         reading.published[day].through.get(reading.partition) if day in reading.published else None

@@ -1,1 +1,1 @@
-"""Checked questions: stores, stretches of time, and calendars."""
+"""Checked questions: metrics, stores, stretches of time, and calendars."""

@@ -1,20 +1,20 @@
 """The stretches of time that answers are cut into, daylight saving included.
 
 They are quarter hours, hours, days and weeks of a clock, which is that of a time zone, whose days
-begin at midnight, or that of a store.
+begin at midnight, or that of a store. A level is reset as each day of its store begins.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from tally.errors import BadQuery
-from tally.time.day_clock import DayClock
-from tally.time.windows import WINDOW, TimeRange, window_start
+from tally.time.day_clock import DayClock, LocalDay, local_day, local_day_at
+from tally.time.windows import WINDOW, TimeRange, next_window_start, window_start
 
 GRAINS = ("15m", "1h", "1d", "1w")
-HOUR = timedelta(hours=1)
 # Quarter hours that a search for a full local hour tries; no change of clocks moves it by more.
 MAX_QUARTERS = 8
 _DAYS = {"1d": 1, "1w": 7}
@@ -25,36 +25,22 @@ def on_grid(instant: datetime, grain: str, clock: DayClock) -> bool:
     if window_start(instant) != instant:
         return False
     local = instant.astimezone(clock.zone)
-    return grain == "15m" or (
-        _is_full_hour(local)
-        if grain == "1h"
-        else clock.start_of_day(local.date()) == instant and _first_day(local, grain)
-    )
+    if grain in ("15m", "1h"):
+        return grain == "15m" or _is_full_hour(local)
+    is_first_day = grain == "1d" or local.weekday() == 0
+    return is_first_day and clock.start_of_day(local.date()) == instant
 
 
 def nearest(instant: datetime, grain: str, clock: DayClock) -> TimeRange:
-    """The slot that the instant lies in, UTC: start and end are the nearest values on the grid.
-
-    Raises BadQuery when there is none.
-    """
-    start = next(
-        (
-            candidate
-            for candidate in _candidates(instant, grain, clock)
-            if candidate <= instant and on_grid(candidate, grain, clock)
-        ),
-        None,
-    )
-    if start is None:
-        raise _no_grid(instant, grain, clock.zone)
-    return TimeRange(start, _next(start, grain, clock))
+    """The slot (UTC) that the instant lies in. Raises BadQuery when there is none."""
+    for start in _candidates(instant, grain, clock):
+        if start <= instant and on_grid(start, grain, clock):
+            return TimeRange(start, _next(start, grain, clock))
+    raise _no_grid(instant, grain, clock.zone)
 
 
 def _candidates(instant: datetime, grain: str, clock: DayClock) -> Iterator[datetime]:
-    """The possible starts of the slot that the instant lies in, latest first.
-
-    They are few in any zone.
-    """
+    """The possible starts of the slot that the instant lies in, latest first."""
     # No search from quarter hour to quarter hour: Monrovia's midnights were on none until 1972, and
     # one question ran through 69 million of them (seen).
     if grain in ("15m", "1h"):
@@ -86,14 +72,15 @@ def slots(
 
 
 def _next(start: datetime, grain: str, clock: DayClock) -> datetime:
-    """The end of the slot that begins at `start`.
-
-    Raises BadQuery where that is on no quarter hour.
-    """
     if grain == "15m":
         return start + WINDOW
     if grain == "1h":
-        return _next_hour(start, clock.zone)
+        # The next full local hour is one hour away unless clocks change by half of one (Lord Howe).
+        for more in range(MAX_QUARTERS):
+            following = start + timedelta(hours=1) + more * WINDOW
+            if _is_full_hour(following.astimezone(clock.zone)):
+                return following
+        raise _no_grid(start, "1h", clock.zone)
     after = start.astimezone(clock.zone).date() + timedelta(days=_DAYS[grain])
     following = clock.start_of_day(after)
     if following <= start or window_start(following) != following:
@@ -101,23 +88,10 @@ def _next(start: datetime, grain: str, clock: DayClock) -> datetime:
     return following
 
 
-def _next_hour(start: datetime, zone: ZoneInfo) -> datetime:
-    # The next full local hour is one hour away except where clocks change by half an hour (Lord
-    # Howe).
-    for more in range(MAX_QUARTERS):
-        following = start + HOUR + more * WINDOW
-        if _is_full_hour(following.astimezone(zone)):
-            return following
-    raise _no_grid(start, "1h", zone)
-
-
 def _no_grid(instant: datetime, grain: str, zone: ZoneInfo) -> BadQuery:
     day = instant.astimezone(zone).date()
-    return BadQuery(
-        "tz",
-        f"tz: about {day} no {grain} of {zone.key} begins on a quarter hour of UTC;"
-        " ask with grain=15m or tz=UTC",
-    )
+    detail = f"tz: about {day} no {grain} of {zone.key} begins on a quarter hour of UTC"
+    return BadQuery("tz", f"{detail}; ask with grain=15m or tz=UTC")
 
 
 def _is_full_hour(local: datetime) -> bool:
@@ -125,5 +99,25 @@ def _is_full_hour(local: datetime) -> bool:
     return local.minute == 0 and local.second == 0
 
 
-def _first_day(local: datetime, grain: str) -> bool:
-    return grain == "1d" or local.weekday() == 0
+@dataclass(frozen=True)
+class Resets:
+    """The beginnings of a store's days, independent of the zone that an answer is shown in."""
+
+    clock: DayClock
+
+    def day(self, instant: datetime) -> TimeRange:
+        """The windows of the store's day that holds the instant, UTC: 88 to 104 of them."""
+        return _day_windows(local_day_at(instant, self.clock))
+
+    def day_before(self, end: datetime) -> TimeRange:
+        """The windows of the day that holds the last window before an end; it may end there too."""
+        return self.day(end - WINDOW)
+
+    def day_on(self, day: date) -> TimeRange:
+        """The windows of the store's day of this date."""
+        return _day_windows(local_day(day, self.clock))
+
+
+def _day_windows(day: LocalDay) -> TimeRange:
+    # A window belongs to the day in which it begins: Monrovia's midnights were on no quarter hour.
+    return TimeRange(next_window_start(day.start), next_window_start(day.end))

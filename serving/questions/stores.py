@@ -1,26 +1,23 @@
-"""The facts about a store besides its events: name, time zone, currency, and the rest of its entry.
+"""The facts about a store from the stores file, else the defaults, and its calendar of days."""
 
-They are from the stores file, else the defaults.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from runtime.registry.store_fields import parse_zone
 from runtime.registry.stores import StoreEntry, load_stores
 from tally.config.settings import Settings
-from tally.time.day_clock import DayClock, zone_name
-from tally.time.key_periods import InputDays, KeyDays
+from tally.time.day_clock import DayClock, InputDays, KeyDays, LocalDay, local_day, zone_name
+from tally.time.fiscal import WEEK, ComparableDay, FiscalDay, fiscal_day, like_for_like
+from tally.time.holidays import HolidayNames, missing_reason
+from tally.time.windows import TimeRange, days_until
 
 
 @dataclass(frozen=True)
 class Store:
-    """One store's name, clock, and ISO 4217 currency.
-
-    `entry` is what else the stores file says, by day.
-    """
+    """One store's name, clock, ISO 4217 currency, and what else the stores file says, by day."""
 
     store_id: str
     name: str
@@ -48,17 +45,10 @@ class Store:
         return replace(self, name=name, currency=currency)
 
     def input_days(self, key_days: int) -> InputDays:
-        """The function of the UTC days where records of a window's key period may lie.
-
-        It goes by the clock of the store.
-        """
+        """The function of the UTC days where records of a window's key period may lie."""
         # Built once, for a month has thousands of windows.
         keys, clock = KeyDays(key_days), self.clock
-
-        def find_days(start: datetime) -> tuple[date, ...]:
-            return keys.utc_days(start, clock)
-
-        return find_days
+        return lambda start: keys.utc_days(start, clock)
 
 
 class StoreRegistry:
@@ -70,19 +60,13 @@ class StoreRegistry:
 
     @classmethod
     def load(cls, settings: Settings) -> "StoreRegistry":
-        """The stores of these settings.
-
-        Raises BadSettings for a stores file or a time zone that does not fit.
-        """
-        # Checked at the start: else a wrong default would surface at the first store without a
-        # zone.
+        """The stores of these settings. Raises BadSettings for a bad stores file or time zone."""
+        # Checked at the start: else a wrong default would surface at the first store without one.
         parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         registry = cls({}, settings.default_timezone, settings.default_currency)
-        listed = {
-            store_id: registry._store(store_id, entry)
-            for store_id, entry in load_stores(settings.stores_file).items()
-        }
-        return cls(listed, settings.default_timezone, settings.default_currency)
+        listed = load_stores(settings.stores_file).items()
+        registry.listed = {name: registry._store(name, entry) for name, entry in listed}
+        return registry
 
     def store(self, store_id: str) -> Store:
         """The store as listed, or with the defaults and its id for a name."""
@@ -98,3 +82,58 @@ class StoreRegistry:
             entry.currency or self._currency,
             entry,
         )
+
+
+# The day that the first one is compared with lies at most this far back.
+_A_YEAR = 53 * WEEK
+
+
+class DescribedDay(NamedTuple):
+    """A local day of a store; `spans` are its opening hours, None if the stores file has none."""
+
+    local: LocalDay
+    spans: list[TimeRange] | None
+    holidays: HolidayNames
+    fiscal: FiscalDay
+    like: ComparableDay
+
+
+@dataclass(frozen=True)
+class StoreCalendar:
+    """The local days of a store from `first` to before `end`, ascending.
+
+    `country` and `subdivision` are those of the first day; `holidays_unknown` says why days may
+    lack their holidays, and is None if they do not.
+    """
+
+    store: Store
+    first: date
+    end: date
+    country: str | None
+    subdivision: str | None
+    holidays_unknown: str | None
+    days: tuple[DescribedDay, ...]
+
+
+def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
+    """The calendar of days that question.parse_day_span() has accepted."""
+    entry, last = store.entry.valid_on(first), end - timedelta(days=1)
+    return StoreCalendar(
+        store,
+        first,
+        end,
+        entry.country,
+        entry.subdivision,
+        missing_reason(entry.country, first - _A_YEAR, last),
+        tuple(_days(store, first, end)),
+    )
+
+
+def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
+    for day in days_until(first, end):
+        local, holidays = local_day(day, store.clock), store.entry.holidays(day)
+        # A date that the zone has skipped is no day.
+        if local.start < local.end:
+            spans = store.entry.open_spans(day, store.zone)
+            like = like_for_like(day, store.entry.holidays)
+            yield DescribedDay(local, spans, holidays, fiscal_day(day), like)

@@ -1,7 +1,4 @@
-"""A metric over some days of one store compared with earlier ones, and the quality of both.
-
-The earlier days are those just before, or those of the year before that each day is like.
-"""
+"""A metric over some days of one store compared with earlier ones, and the quality of both."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -11,20 +8,19 @@ from math import floor
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from serving.answer import StoreAnswer
 from serving.cells import cells
 from serving.cells.coverage import SlotCoverage
 from serving.disclosure import suppression_reason
-from serving.engine.answer import StoreAnswer
 from serving.merge.served import is_settled
-from serving.metrics.catalogue import Metric
-from serving.metrics.formulas import MetricValue
 from serving.questions import grains
+from serving.questions.catalogue import Metric, MetricValue
 from serving.questions.question import StoreSlots
 from serving.questions.stores import Store
 from tally.errors import BadQuery
 from tally.families.family import CURRENCY
 from tally.time.day_clock import DayClock, zone_name
-from tally.time.fiscal import ComparableDay, like_for_like
+from tally.time.fiscal import like_for_like
 from tally.time.windows import ONE_DAY, WINDOW, TimeRange, days_until
 
 ComparisonState = Literal["unknown", "partial", "withheld", "estimated", "provisional", "complete"]
@@ -34,14 +30,12 @@ Answers = tuple[StoreAnswer, StoreAnswer]
 
 @dataclass(frozen=True)
 class StoreSpan:
-    """A store, and a span from the begin of one of its local days to that of another.
-
-    `like` are the days to compare with, as many; None stands for those just before.
-    """
+    """A store, and a span from the begin of one of its local days to that of another."""
 
     store_id: str
     clock: DayClock
     span: TimeRange
+    # The days to compare with, as many; None stands for those just before.
     like: TimeRange | None = None
 
     @property
@@ -64,20 +58,14 @@ class StoreSpan:
 
     def single_slots(self) -> list[StoreSlots]:
         """The days as one stretch, and those before as another."""
-        return [self._slots((days,)) for days in (self.span, self.before)]
+        spans = (self.span, self.before)
+        return [StoreSlots(self.store_id, self.clock, (days,)) for days in spans]
 
     def cut(self, grain: str) -> list[StoreSlots]:
-        """The days as stretches of a grain, and those before.
-
-        Raises BadQuery when the zone has no such stretches on quarter hours.
-        """
-        return [
-            self._slots(grains.slots(days.start, days.end, grain, self.clock))
-            for days in (self.span, self.before)
-        ]
-
-    def _slots(self, slots: tuple[TimeRange, ...]) -> StoreSlots:
-        return StoreSlots(self.store_id, self.clock, slots)
+        """The days as stretches of a grain, and those before. Raises BadQuery."""
+        spans = (self.span, self.before)
+        each = (grains.slots(*days, grain, self.clock) for days in spans)
+        return [StoreSlots(self.store_id, self.clock, slots) for slots in each]
 
 
 @dataclass(frozen=True)
@@ -117,10 +105,7 @@ class ComparedValue:
 
     @property
     def coverage(self) -> float:
-        """The share of the days' quarter hours that are known, with 4 decimals.
-
-        It is the share of the time that the sensors were there where that is less.
-        """
+        """The share of the quarter hours that are known, or of the sensors if less, 4 decimals."""
         # Rounded down, so that a share below 1 never looks whole.
         known = floor(10_000 * self.known / self.windows) / 10_000
         share = self.sensor_coverage.share
@@ -142,15 +127,10 @@ class ComparedValue:
 
 
 def comparison(metric: Metric, answers: Answers) -> ComparedValue:
-    """The metric's comparison, from days that may be cut by any grain.
-
-    Raises BadQuery for money of several currencies.
-    """
+    """The metric's comparison, from days cut by any grain. Raises BadQuery for mixed currencies."""
     whole, earlier = (cells.join_cells(metric.families, days.result_cells) for days in answers)
-    both = zip(answers, (whole, earlier), strict=True)
-    (value, suppressed), (previous, suppressed_before) = (
-        value_or_reason(metric, answer, cell) for answer, cell in both
-    )
+    value, suppressed = value_or_reason(metric, answers[0], whole)
+    previous, suppressed_before = value_or_reason(metric, answers[1], earlier)
     # Only whole days are compared: a missing part would look like a change.
     is_comparable = whole.has_all_windows and earlier.has_all_windows
     is_seen = whole.sensor_coverage.is_enough and earlier.sensor_coverage.is_enough
@@ -206,11 +186,8 @@ def _currency(metric: Metric, answers: Sequence[StoreAnswer]) -> str | None:
 def refuse_mixed_currencies(currencies: Collection[str], metric_id: str) -> None:
     """Raise BadQuery for money of several currencies."""
     if len(currencies) > 1:
-        raise BadQuery(
-            "store",
-            f"store: it takes {', '.join(sorted(currencies))}, which do not add up;"
-            f" ask /v1/metrics/{metric_id} with by=currency",
-        )
+        detail = f"store: it takes {', '.join(sorted(currencies))}, which do not add up"
+        raise BadQuery("store", f"{detail}; ask /v1/metrics/{metric_id} with by=currency")
 
 
 # The most stretches that an error message proposes instead.
@@ -219,28 +196,19 @@ _ELSE = "or with compare=before"
 
 
 def like_span(store: Store, asked: StoreSlots) -> TimeRange:
-    """The span of the days that the asked ones are like, from the begin of one to that of another.
-
-    Raises BadQuery where they are not consecutive days in the same order: a sum over the span would
-    then include other days.
-    """
-    clock = asked.clock
-    first, end = (clock.day(boundary) for boundary in asked.span)
-    days = days_until(first, end)
-    names_of = store.entry.holidays
-    before = [_like_day(day, like_for_like(day, names_of)) for day in days]
+    """The span of the days that the asked ones are like. Raises BadQuery if they are scattered."""
+    # A sum over the span would then include other days.
+    clock, before = asked.clock, list[date]()
+    days = days_until(*map(clock.day, asked.span))
+    for day in days:
+        like = like_for_like(day, store.entry.holidays)
+        if like.day is None:
+            why = f"{day} is like no day ({like.reason})"
+            raise BadQuery("compare", f"compare: {why}; ask for the days beside it, {_ELSE}")
+        before.append(like.day)
     _refuse_scattered(days, before)
     after = before[-1] + ONE_DAY
     return TimeRange(clock.start_of_day(before[0]), clock.start_of_day(after))
-
-
-def _like_day(day: date, like: ComparableDay) -> date:
-    if like.day is None:
-        raise BadQuery(
-            "compare",
-            f"compare: {day} is like no day ({like.reason}); ask for the days beside it, {_ELSE}",
-        )
-    return like.day
 
 
 def _refuse_scattered(days: Sequence[date], before: Sequence[date]) -> None:

@@ -1,16 +1,19 @@
-"""A report: the value of its days, that of as many earlier days, and the series."""
+"""A report: the value of its days, that of as many earlier days, and the series.
+
+In the form of its contract it has fields by name, and instants as text in the store's zone.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 from runtime.http.work_pools import ANSWERS, run_in_thread_if_large
-from schemas.report import ReportShape
+from schemas.metric import ReportShape
+from serving.answer import Query, QueryEngine
 from serving.cells import cells
-from serving.engine.answer import QueryEngine, StoreAnswer
-from serving.engine.page_query import Query
-from serving.metrics.catalogue import Metric
-from serving.metrics.catalogue import metric as metric_of
-from serving.metrics.formulas import MetricValue
+from serving.questions.catalogue import Metric, MetricValue
+from serving.questions.catalogue import metric as metric_of
 from serving.reports.comparison import (
     Answers,
     ComparedValue,
@@ -19,10 +22,19 @@ from serving.reports.comparison import (
     comparison,
     value_or_reason,
 )
-from serving.reports.items import ItemQuestion, UnexplainedAmounts, build_entries
-from serving.reports.series import GRAINS, PivotEntry, build_series
+from serving.reports.series import (
+    DayEntry,
+    ItemEntry,
+    ItemQuestion,
+    PivotEntry,
+    UnexplainedAmounts,
+    build_entries,
+    build_series,
+)
 from tally.errors import BadQuery
 from tally.families.family import Family
+from tally.time.instants import format_instant
+from tally.time.windows import TimeRange
 
 # Families and grain; reports with the same ones share a read.
 _AnswersKey = tuple[tuple[Family, ...], str]
@@ -58,15 +70,6 @@ class ReportEngine:
     def __init__(self, answers: QueryEngine) -> None:
         self._answers = answers
 
-    async def report(
-        self, shape: ReportShape, asked: StoreSpan, items: ItemQuestion = ItemQuestion()
-    ) -> StoreReport:
-        """The report of a shape; `items` is for those by article.
-
-        Raises BadQuery, ViewsUnreachable.
-        """
-        return await self._report(shape, asked, {}, items)
-
     async def reports(
         self, shapes: Sequence[ReportShape], asked: StoreSpan
     ) -> list[StoreReport | WithheldValue]:
@@ -75,7 +78,7 @@ class ReportEngine:
         found: list[StoreReport | WithheldValue] = []
         for shape in shapes:
             try:
-                found.append(await self._report(shape, asked, answered))
+                found.append(await self.report(shape, asked, answered=answered))
             except BadQuery as error:
                 found.append(_to_withheld(error))
         return found
@@ -83,34 +86,31 @@ class ReportEngine:
     async def comparisons(
         self, metrics: Sequence[str], asked: Sequence[StoreSpan]
     ) -> list[list[ComparedValue | WithheldValue]]:
-        """The comparison of each metric for each store; its days are read as one stretch.
-
-        Raises ViewsUnreachable.
-        """
+        """The comparison of each metric for each store. Raises ViewsUnreachable."""
         by_families = {metric_of(name).families: metric_of(name) for name in metrics}
-        answered = {
-            families: await self._read_single_slots(metric, asked)
-            for families, metric in by_families.items()
-        }
+        stretches = [stretch for span in asked for stretch in span.single_slots()]
+        answered: dict[tuple[Family, ...], list[Answers]] = {}
+        for families, metric in by_families.items():
+            found = await self._answers.read(Query(metric, stretches, (), None))
+            pairs = zip(found[::2], found[1::2], strict=True)
+            answered[families] = [*pairs]
         return [
             [_comparison(metric_of(name), answered, place) for name in metrics]
             for place in range(len(asked))
         ]
 
-    async def _read_single_slots(self, metric: Metric, asked: Sequence[StoreSpan]) -> list[Answers]:
-        stretches = [stretch for span in asked for stretch in span.single_slots()]
-        found = await self._answers.read(Query(metric, stretches, (), None))
-        return list(zip(found[::2], found[1::2], strict=True))
-
-    async def _report(
+    async def report(
         self,
         shape: ReportShape,
         asked: StoreSpan,
-        answered: dict[_AnswersKey, Answers],
         items: ItemQuestion = ItemQuestion(),
+        # Those of earlier reports of the same days.
+        answered: dict[_AnswersKey, Answers] | None = None,
     ) -> StoreReport:
+        """The report of a shape, or of its `items`. Raises BadQuery, ViewsUnreachable."""
+        answered = {} if answered is None else answered
         metric = metric_of(shape.metric)
-        reading = (metric.families, GRAINS[shape.pivot])
+        reading = (metric.families, "1h" if shape.pivot == "hour_of_week" else "1d")
         # Read once: cells are those of the families, for any metric that is computed from them.
         if reading not in answered:
             # In a thread, for a calendar of many days takes long to cut.
@@ -145,21 +145,14 @@ class ReportEngine:
 
 
 def _build_report(shape: ReportShape, asked: StoreSpan, answers: Answers) -> StoreReport:
-    metric = metric_of(shape.metric)
-    return StoreReport(
-        shape,
-        asked,
-        comparison(metric, answers),
-        build_series(shape.pivot, metric, answers, asked.zone),
-        None if shape.beside is None else _companion_value(shape.beside, answers[0]),
-    )
-
-
-def _companion_value(name: str, answer: StoreAnswer) -> CompanionValue:
-    metric = metric_of(name)
-    whole = cells.join_cells(metric.families, answer.result_cells)
-    value, suppressed = value_or_reason(metric, answer, whole)
-    return CompanionValue(name, metric.entry.name, metric.entry.unit, value, suppressed)
+    metric, companion = metric_of(shape.metric), None
+    if shape.beside is not None:
+        beside = metric_of(shape.beside)
+        whole = cells.join_cells(beside.families, answers[0].result_cells)
+        found = value_or_reason(beside, answers[0], whole)
+        companion = CompanionValue(shape.beside, beside.entry.name, beside.entry.unit, *found)
+    series = build_series(shape.pivot, metric, answers, asked.zone)
+    return StoreReport(shape, asked, comparison(metric, answers), series, companion)
 
 
 def _comparison(
@@ -174,3 +167,85 @@ def _comparison(
 def _to_withheld(error: BadQuery) -> WithheldValue:
     # The prefix names a parameter of the URL, and here the question did not come from one.
     return WithheldValue(error.message.removeprefix(f"{error.field}: "))
+
+
+_REASONS = ("suppressed", "previous_suppressed")
+
+
+def report_answer(report: StoreReport) -> dict[str, Any]:
+    """The fields of the answer, in the order of the contract."""
+    asked, shape, found = report.request, report.shape, report.comparison
+    return {
+        "report": shape.id,
+        "title": shape.title,
+        "data_source": shape.data_source,
+        "how_to_read": shape.how_to_read,
+        "store": asked.store_id,
+        **_span_fields(asked.span, asked.zone),
+        "tz": asked.tz,
+        "value": found.value,
+        **_reason(found.suppressed),
+        "unit": found.unit,
+        "currency": found.currency,
+        "previous": {
+            **_span_fields(asked.before, asked.zone),
+            "value": found.previous,
+            **_format_unexplained(report, "before"),
+            **_reason(found.suppressed_before),
+        },
+        "change_percent": found.change_percent,
+        "coverage": found.coverage,
+        "complete": found.complete,
+        "through": format_instant(found.through, asked.zone) if found.through else None,
+        "series": [_entry(entry, asked.zone) for entry in report.series],
+        **({"beside": _shown_fields(report.companion)} if report.companion else {}),
+        **_format_unexplained(report, "now"),
+    }
+
+
+def _format_unexplained(report: StoreReport, name: Literal["now", "before"]) -> dict[str, Any]:
+    # A report that comes from one table has no unexplained part.
+    if report.unexplained is None:
+        return {}
+    return {"unexplained_minor": getattr(report.unexplained, name)}
+
+
+def _reason(suppressed: str | None) -> dict[str, str]:
+    # Left out where nothing is withheld: readers then need not know that values can be.
+    return {} if suppressed is None else {"suppressed": suppressed}
+
+
+def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:
+    # Each kind of entry has its own fields, without nulls for those of other kinds.
+    if isinstance(entry, ItemEntry):
+        return _item(entry)
+    fields = _shown_fields(entry)
+    if isinstance(entry, DayEntry):
+        start, end = (format_instant(boundary, zone) for boundary in fields.pop("day"))
+        return {"start": start, "end": end, **fields}
+    return fields
+
+
+def _shown_fields(entry: object) -> dict[str, Any]:
+    """The fields of a dataclass in their order; of its reasons those that withhold a value."""
+    found = vars(entry).items()
+    return {name: value for name, value in found if value is not None or name not in _REASONS}
+
+
+def _item(entry: ItemEntry) -> dict[str, Any]:
+    named = {"item_id": entry.item_id, "item": entry.item} if entry.by == "item" else {}
+    others = {} if entry.others is None else {"others": entry.others}
+    return {
+        **named,
+        "category": entry.category,
+        **others,
+        "value": entry.value,
+        "units": entry.units,
+        "receipts": entry.receipts,
+        "share": entry.share,
+        "previous": entry.previous,
+    }
+
+
+def _span_fields(span: TimeRange, zone: ZoneInfo) -> dict[str, str]:
+    return {"from": format_instant(span.start, zone), "to": format_instant(span.end, zone)}

@@ -1,31 +1,119 @@
-"""The series of a report: its metric by day, by hour of the week, or by the length of visits.
-
-Sales by article are in serving/reports/items.py, for no view holds them.
-"""
+"""The series of a report: its metric by day, hour of the week, length of visits, or article."""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from schemas.report import Pivot
+from schemas.metric import Pivot
+from serving.answer import StoreAnswer
 from serving.cells import cells
 from serving.disclosure import bins_suppression_reason
-from serving.engine.answer import StoreAnswer
-from serving.metrics.catalogue import Metric
-from serving.metrics.formulas import MetricValue
-from serving.reports.comparison import Answers, value_or_reason
-from serving.reports.items import ItemEntry
+from serving.items import RECEIPTS, UNITS, ItemAxis, ItemKey, ItemSums
+from serving.questions.catalogue import Metric, MetricValue
+from serving.reports.comparison import (
+    Answers,
+    ComparedValue,
+    refuse_mixed_currencies,
+    value_or_reason,
+)
 from tally.algebra.parts import Histogram
 from tally.time.windows import TimeRange
 
-GRAINS: dict[Pivot, str] = {
-    "day": "1d",
-    "hour_of_week": "1h",
-    "stay_time": "1d",
-    "item": "1d",
-}
+# The sums of the days, and of the days before.
+Sums = tuple[ItemSums, ItemSums]
+
+
+@dataclass(frozen=True)
+class ItemQuestion:
+    """The axis of the series, and the number of entries before the rest is joined into one."""
+
+    by: ItemAxis = "item"
+    top: int = 20
+
+
+@dataclass(frozen=True)
+class ItemEntry:
+    """An article, or a category: only articles have `item_id` and `item`.
+
+    `others` is the number of articles or categories that the entry sums up, None for a single one.
+    Their `receipts` are None, for one receipt may have several of them. `share` is that of the
+    value; None where the value is not above 0.
+    """
+
+    by: ItemAxis
+    item_id: str | None
+    item: str | None
+    category: str | None
+    value: int
+    units: MetricValue
+    receipts: MetricValue
+    share: float | None
+    previous: int
+    others: int | None = None
+
+
+@dataclass(frozen=True)
+class UnexplainedAmounts:
+    """Minor units of the value, and of the one before, that no article has; None: not known."""
+
+    now: int | None
+    before: int | None
+
+
+def build_entries(
+    asked: ItemQuestion, sums: Sums, found: ComparedValue
+) -> tuple[tuple[ItemEntry, ...], UnexplainedAmounts]:
+    """The entries by value descending, then by id, and what they leave unexplained.
+
+    The entries add up to the value less `now`. Raises BadQuery for money of several currencies.
+    """
+    now, before = sums
+    of_value = set() if found.currency is None else {found.currency}
+    refuse_mixed_currencies(of_value | now.currencies | before.currencies, found.metric)
+    # Includes keys that were sold only on the days before: else those days would not add up.
+    everything = now.parts.keys() | before.parts.keys()
+
+    def place(key: ItemKey) -> tuple[int, str]:
+        return -now.revenue([key]), key or ""
+
+    keys = sorted(everything, key=place)
+    top, rest = keys[: asked.top], keys[asked.top :]
+    entries = [_entry(asked.by, key, sums, found) for key in top]
+    if rest:
+        entries.append(_others(asked.by, rest, sums, found))
+    return tuple(entries), UnexplainedAmounts(
+        _remainder(found.value, now.revenue(now.parts)),
+        _remainder(found.previous, before.revenue(before.parts)),
+    )
+
+
+def _entry(by: ItemAxis, key: ItemKey, sums: Sums, found: ComparedValue) -> ItemEntry:
+    now, before = sums
+    named = now.names.get(key) or before.names[key]
+    entry = replace(
+        _others(by, [key], sums, found),
+        category=named.category,
+        receipts=now.total(RECEIPTS, [key]),
+        others=None,
+    )
+    return replace(entry, item_id=key, item=named.item) if by == "item" else entry
+
+
+def _others(by: ItemAxis, keys: Sequence[ItemKey], sums: Sums, found: ComparedValue) -> ItemEntry:
+    now, before = sums
+    value, whole = now.revenue(keys), found.value
+    # A share of a value that returns brought to 0 or below says nothing.
+    share = round(value / whole, 6) if whole is not None and whole > 0 else None
+    sold = (value, now.total(UNITS, keys), None, share, before.revenue(keys))
+    return ItemEntry(by, None, None, None, *sold, len(keys))
+
+
+def _remainder(value: MetricValue, explained: int) -> int | None:
+    return None if value is None else int(value) - explained
+
+
 # Upper ends of the bins of stay times in minutes, exclusive; the last bin has none. Each is the
 # lower end of a bucket of the histogram, or visits of one bucket would lie in two bins.
 STAY_BINS = (5, 10, 15, 20, 30, 40, 60, 80, 120, 240)
@@ -84,30 +172,20 @@ def build_series(
 
 
 def _by_day(metric: Metric, answers: Answers) -> tuple[PivotEntry, ...]:
-    now, before = (answer.result_cells for answer in answers)
-    # Both spans have as many local days, except that a zone may have skipped a day in one of them.
-    pairs = zip_longest(now, before[: len(now)])
-    return tuple(_day(metric, answers, cell, earlier) for cell, earlier in pairs)
-
-
-def _day(
-    metric: Metric, answers: Answers, cell: cells.Cell, earlier: cells.Cell | None
-) -> DayEntry:
     now, before = answers
-    value, suppressed = value_or_reason(metric, now, cell)
-    previous, previous_suppressed = (
-        value_or_reason(metric, before, earlier) if earlier else (None, None)
-    )
-    complete = cell.has_all_windows and cell.sensor_coverage.is_enough
-    return DayEntry(cell.slot, value, previous, complete, suppressed, previous_suppressed)
+    found, days = [], now.result_cells
+    # Both spans have as many local days, except that a zone may have skipped a day in one of them.
+    for cell, earlier in zip_longest(days, before.result_cells[: len(days)]):
+        value, why = value_or_reason(metric, now, cell)
+        previous, why_before = value_or_reason(metric, before, earlier) if earlier else (None, None)
+        complete = cell.has_all_windows and cell.sensor_coverage.is_enough
+        found.append(DayEntry(cell.slot, value, previous, complete, why, why_before))
+    return tuple(found)
 
 
 def _by_hour_of_week(metric: Metric, answer: StoreAnswer, zone: ZoneInfo) -> tuple[PivotEntry, ...]:
-    """A value for each hour of the week, Monday's midnight first.
-
-    A metric that adds up has the mean of the hours that are known whole, for a month has some
-    weekdays more often than others; a ratio has that of their sums.
-    """
+    # From Monday's midnight on. A metric that adds up has the mean of the hours known whole, for a
+    # month has some weekdays more often than others; a ratio has that of their sums.
     hours: dict[tuple[int, int], list[cells.Cell]] = defaultdict(list)
     for cell in answer.result_cells:
         local = cell.slot.start.astimezone(zone)
@@ -124,11 +202,9 @@ def _hour(
     reasons = (value_or_reason(metric, answer, cell)[1] for cell in whole)
     suppressed = next((why for why in reasons if why is not None), None)
     value = None if suppressed else _mean(metric, whole)
-    weekday, hour = place
-    complete = len(whole) == len(same_hours) and all(
-        cell.sensor_coverage.is_enough for cell in whole
-    )
-    return HourEntry(weekday + 1, hour, value, complete, suppressed)
+    is_seen = all(cell.sensor_coverage.is_enough for cell in whole)
+    complete = len(whole) == len(same_hours) and is_seen
+    return HourEntry(place[0] + 1, place[1], value, complete, suppressed)
 
 
 def _mean(metric: Metric, whole: list[cells.Cell]) -> MetricValue:
@@ -142,7 +218,6 @@ def _mean(metric: Metric, whole: list[cells.Cell]) -> MetricValue:
 
 
 def _by_stay_time(metric: Metric, answer: StoreAnswer) -> tuple[PivotEntry, ...]:
-    """The number of visits by their length in minutes, by STAY_BINS."""
     whole = cells.join_cells(metric.families, answer.result_cells)
     # Checked day by day: the bins of seven days less those of six would reveal those of one day.
     each = ((cell.slot, _count_by_bin(metric, cell)) for cell in answer.result_cells)

@@ -1,1 +1,1 @@
-"""Reads of the serving tables in Cassandra, and the protocols of their readers."""
+"""Reads of the serving tables in Cassandra."""

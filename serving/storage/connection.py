@@ -21,10 +21,11 @@ from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
 
 CqlRow = tuple[Any, ...]
+# The values of each of several reads.
+Bindings = Iterable[tuple[object, ...]]
 TIMEOUT_SECONDS = 10.0
 RECONNECT_SECONDS = 1.0
-# Requests in flight at once, so that a long question floods neither the node nor the driver's
-# 32,768 stream ids.
+# Requests in flight, so that a long question floods neither the node nor the driver's stream ids.
 IN_FLIGHT = 128
 # The driver's errors have no common base class.
 _FAILURES = (
@@ -53,10 +54,7 @@ class Connection:
     async def rows(
         self, statement: str, values: tuple[object, ...], is_serial: bool = False
     ) -> list[CqlRow]:
-        """Every row of the statement's answer as a tuple.
-
-        Raises ViewsUnreachable for no node, no quorum, no table, or a timeout.
-        """
+        """Every row of the statement's answer. Raises ViewsUnreachable, also for a timeout."""
         async with self._in_flight:
             try:
                 known = self._statements.get(statement) or await asyncio.to_thread(
@@ -64,21 +62,13 @@ class Connection:
                 )
                 return await self._execute(known, values, "serial" if is_serial else "quorum")
             except _FAILURES as error:
-                # The cause names addresses, keyspace and classes: it belongs in the log of the
-                # service, and not in the answer.
+                # The cause names addresses and classes: it belongs in the log of the service.
                 raise ViewsUnreachable(
                     "the serving tables cannot be read; look at `tally status` and ask again"
                 ) from error
 
-    async def gather(
-        self,
-        statement: str,
-        bindings: Iterable[tuple[object, ...]],
-    ) -> list[CqlRow]:
-        """Every row of the statement's answers, which are read at once, in the bindings' order.
-
-        Raises ViewsUnreachable, as rows() does.
-        """
+    async def gather(self, statement: str, bindings: Bindings) -> list[CqlRow]:
+        """Every row of answers read at once, in the bindings' order. Raises as rows()."""
         answers = await asyncio.gather(*(self.rows(statement, values) for values in bindings))
         return [row for rows in answers for row in rows]
 
@@ -120,12 +110,12 @@ class Connection:
             )
             try:
                 session = cluster.connect(self._settings.keyspace)
-                # Pointers are read SERIAL: no read of them is older than one before it, from any
-                # node.
-                for name, level in (
-                    ("quorum", ConsistencyLevel.LOCAL_QUORUM),
-                    ("serial", ConsistencyLevel.SERIAL),
-                ):
+                # SERIAL is for pointers: no read is older than one before it, from any node.
+                levels = {
+                    "quorum": ConsistencyLevel.LOCAL_QUORUM,
+                    "serial": ConsistencyLevel.SERIAL,
+                }
+                for name, level in levels.items():
                     profile = session.execution_profile_clone_update(
                         EXEC_PROFILE_DEFAULT,
                         consistency_level=level,

@@ -25,10 +25,7 @@ class LetterReader:
         self._read_at = -_CACHE_SECONDS
 
     async def newest(self) -> list[DeadLetter]:
-        """The newest letters of each partition, in the order of time.
-
-        Raises StackError, and TallyError for a record that is no letter.
-        """
+        """The newest letters of each partition, by time. Raises StackError, TallyError."""
         async with self._read_lock:
             if time.monotonic() - self._read_at >= _CACHE_SECONDS:
                 await LOOKUPS.run(self._read)

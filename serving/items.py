@@ -1,7 +1,6 @@
-"""Sales by article or category: the lines of the stored receipts, added up.
+"""Sales by article or category: the lines of the stored receipts, for views hold no articles.
 
-Views hold no articles, so receipts are read. They are added up by the rules that added up each of
-them before, so the sums here cannot differ from those of the receipts.
+They are added up by the rules that added up each receipt before, so the sums cannot differ.
 """
 
 import asyncio
@@ -13,16 +12,13 @@ from functools import cache
 from itertools import groupby
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from runtime.cassandra.reads import chunks
+from runtime.cassandra.writes import chunks
 from runtime.http.work_pools import ANSWERS, run_in_thread_if_large
 from runtime.registry.receipt_lines import load_adding_rules, parse_lines
-from serving.metrics.catalogue import metric
-from serving.metrics.formulas import MetricValue, WeightedSum
-from serving.storage.receipts import ReceiptHead, StoredReceipt
-from serving.storage.views import ViewReader
+from serving.questions.catalogue import MetricValue, WeightedSum, metric
+from serving.storage.views import ReceiptHead, StoredReceipt, ViewReader
 from tally.errors import BadQuery
-from tally.events.receipt_chain import ChainEvent, effective_event_ids
-from tally.events.receipt_rules import LineFacts, adds_nothing
+from tally.events.receipt_rules import ChainEvent, LineFacts, adds_nothing, effective_event_ids
 from tally.time.windows import TimeRange, utc_days
 
 ItemAxis: TypeAlias = Literal["item", "category"]
@@ -30,14 +26,14 @@ ItemAxis: TypeAlias = Literal["item", "category"]
 ItemKey: TypeAlias = str | None
 # The most that one question may read: ten seconds of a core, at 5 µs a line (measured).
 MAX_RECEIPTS, MAX_LINES = 200_000, 2_000_000
-# Days, with one query each, and pieces of receipts that are read concurrently, so that no question
-# takes all the requests that the connection can have in flight.
+# Days and pieces that are read concurrently: no question may take all the connection's requests.
 DAYS_AT_ONCE, PIECES_AT_ONCE = 16, 4
 # Receipts of a piece; with a thousand lines each they are still only some megabytes.
 PIECE = 200
 # The number of days after a span in which a void of one of its receipts is looked for.
 VOID_DAYS = 31
 REVENUE, UNITS, RECEIPTS = "revenue", "units", "transactions"
+Heads: TypeAlias = list[ReceiptHead]
 
 
 class ItemName(NamedTuple):
@@ -63,10 +59,7 @@ class ReceiptLines(Protocol):
 
 @dataclass
 class ItemSums:
-    """The sums of receipts by article or by category, part by part.
-
-    `lines` is the number of lines read. An unreadable line adds nothing, which shows in the sum.
-    """
+    """The sums of receipts by article or category, part by part, and the number of lines read."""
 
     by: ItemAxis
     parts: dict[ItemKey, Counter[str]] = field(default_factory=dict)
@@ -91,12 +84,12 @@ class ItemSums:
 
     def revenue(self, keys: Iterable[ItemKey]) -> int:
         """The revenue of these articles or categories together, in minor units."""
-        # An integer, for nothing divides this sum.
         return int(self.total(REVENUE, keys) or 0)
 
     def _add(self, receipt: StoredReceipt) -> None:
         lines: dict[ItemKey, list[LineFacts]] = defaultdict(list)
         self.lines += len(receipt.lines)
+        # An unreadable line adds nothing, which shows in the sum.
         for line in parse_lines(receipt.lines):
             key = line.item_id if self.by == "item" else line.category
             lines[key].append(line.facts)
@@ -137,11 +130,7 @@ class ItemReader:
         spans: Sequence[TimeRange],
         by: ItemAxis,
     ) -> list[ItemSums]:
-        """The sums of the receipts of each span.
-
-        Raises ViewsUnreachable; BadQuery for more than MAX_RECEIPTS or MAX_LINES of all spans
-        together.
-        """
+        """The sums of the receipts of each span. Raises ViewsUnreachable; BadQuery for too many."""
         found = [ItemSums(by) for _ in spans]
         await self.read(store_id, spans, found)
         return found
@@ -152,27 +141,25 @@ class ItemReader:
         """Read the receipts of each span into its consumer. Raises as sums()."""
         async with self._read_slots:
             heads = await self._heads(store_id, spans)
-            each = zip(spans, heads, into, strict=True)
-            for span, of_span, lines in each:
+            for span, of_span, lines in zip(spans, heads, into, strict=True):
                 await run_in_thread_if_large(len(of_span), lines.add_heads, of_span)
                 voids = await self._voids_after(store_id, span)
                 counting = await run_in_thread_if_large(len(of_span), first_copies, of_span, voids)
                 pieces = await run_in_thread_if_large(len(counting), cut_pieces, counting.values())
                 for lot in chunks(pieces, PIECES_AT_ONCE):
-                    await self._add(store_id, lot, lines, counting)
+                    reads = (self._views.receipts.receipts(store_id, *piece) for piece in lot)
+                    for receipts in await asyncio.gather(*reads):
+                        # In a thread: the JSON lines of even few receipts take some milliseconds.
+                        await ANSWERS.run(lines.add, receipts, counting)
                     read = sum(consumer.lines for consumer in into)
                     _refuse_many(read, MAX_LINES, "lines of receipts")
 
-    async def _heads(
-        self,
-        store_id: str,
-        spans: Sequence[TimeRange],
-    ) -> list[list[ReceiptHead]]:
+    async def _heads(self, store_id: str, spans: Sequence[TimeRange]) -> list[Heads]:
         """The heads of each span; they are read first, for they show how much there is to read."""
         receipts, left = self._views.receipts, MAX_RECEIPTS
-        found: list[list[ReceiptHead]] = []
+        found: list[Heads] = []
         for span in spans:
-            of_span: list[ReceiptHead] = []
+            of_span: Heads = []
             for days in chunks(utc_days(*span), DAYS_AT_ONCE):
                 # One more than the limit, to see whether there are more.
                 read = (receipts.heads(store_id, day, span, left + 1) for day in days)
@@ -183,28 +170,16 @@ class ItemReader:
             found.append(of_span)
         return found
 
-    async def _voids_after(self, store_id: str, span: TimeRange) -> list[ReceiptHead]:
+    async def _voids_after(self, store_id: str, span: TimeRange) -> Heads:
         # Voids within the span are among its receipts already.
         receipts, tomorrow = self._views.receipts, datetime.now(UTC) + timedelta(days=1)
         until = min(span.end + timedelta(days=VOID_DAYS), tomorrow)
-        found: list[ReceiptHead] = []
+        found: Heads = []
         for days in chunks(utc_days(span.end, until), DAYS_AT_ONCE):
             read = (receipts.voids(store_id, day, MAX_RECEIPTS) for day in days)
             for heads in await asyncio.gather(*read):
                 found += heads
         return found
-
-    async def _add(
-        self,
-        store_id: str,
-        pieces: Sequence[tuple[datetime, datetime]],
-        lines: ReceiptLines,
-        counting: Mapping[str, ReceiptHead],
-    ) -> None:
-        read = (self._views.receipts.receipts(store_id, *piece) for piece in pieces)
-        for receipts in await asyncio.gather(*read):
-            # In a thread, for parsing the JSON lines of even few receipts takes some milliseconds.
-            await ANSWERS.run(lines.add, receipts, counting)
 
 
 def counting_receipts(
@@ -223,13 +198,11 @@ def first_copies(
 ) -> dict[str, ReceiptHead]:
     """The receipts that count, by identity: the first copy by offset, as in both layers.
 
-    It has no receipt that a rule leaves out and no void, and of a receipt's versions the one that
-    counts in a rebuild, in any order of arrival (tally/events/receipt_chain.py).
+    Of a receipt's versions it has the one that counts in a rebuild (tally/events/receipt_rules.py).
     """
     found: dict[str, ReceiptHead] = {}
     for head in (*heads, *voids):
-        known = found.setdefault(head.event_id, head)
-        if head.offset < known.offset:
+        if head.offset < found.setdefault(head.event_id, head).offset:
             found[head.event_id] = head
     standing = effective_event_ids(
         ChainEvent(head.event_id, head.happened_at.isoformat(), head.offset)
@@ -249,8 +222,5 @@ def cut_pieces(heads: Iterable[ReceiptHead]) -> list[tuple[datetime, datetime]]:
 def _refuse_many(count: int, left: int, what: str) -> None:
     if count > left:
         most = MAX_RECEIPTS if what == "receipts" else MAX_LINES
-        raise BadQuery(
-            "to",
-            "to: these days, and those that they are compared with or those since the last count,"
-            f" have more than {most:,} {what}; ask for fewer days",
-        )
+        days = "these days, and those that they are compared with or those since the last count,"
+        raise BadQuery("to", f"to: {days} have more than {most:,} {what}; ask for fewer days")

@@ -1,8 +1,4 @@
-"""Explains why one window is answered as it is.
-
-The explanation says what each layer holds of the window, which generation serves the day, and which
-layer decided.
-"""
+"""Explains one window: what each layer holds, which generation serves it, which layer decided."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,23 +8,15 @@ from typing import Any
 from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import FAMILIES
 from serving.disclosure import SmallCells
-from serving.merge.reading import StoreDays, filter_gaps, read_pointers, read_store
-from serving.merge.served import (
-    UNSETTLED,
-    FamilyReading,
-    batch_state,
-    is_dirty,
-    own_day,
-    serve_windows,
-)
+from serving.merge.reading import StoreDays, read_gaps, read_pointers, read_store
+from serving.merge.served import UNSETTLED, FamilyReading, batch_state, is_dirty, serve_windows
 from serving.questions.question import check_years, instant
 from serving.questions.stores import StoreRegistry
 from serving.storage.views import ViewReader
 from tally.algebra.merge import Axes, Parts, WindowState
 from tally.config.settings import Settings
 from tally.errors import BadQuery, UnknownName
-from tally.events.identity import partition_number
-from tally.events.tills import describe_conflicts
+from tally.events.identity import describe_conflicts, partition_number
 from tally.families.family import Family
 from tally.families.generation import Generation
 from tally.time.instants import UTC_CLOCK, format_instant
@@ -47,38 +35,26 @@ class WindowQuestion:
 async def explain_window(
     views: ViewReader, question: WindowQuestion, registry: StoreRegistry, settings: Settings
 ) -> dict[str, Any]:
-    """The served window, both layers' rows, and the generation with its pins, by field.
-
-    It also has one sentence of explanation, and what keeps the window from being final. Raises
-    BadQuery, UnknownName, ViewsUnreachable.
-    """
-    family = FAMILIES.get(question.family)
-    if family is None:
+    """What is served and why, by field. Raises BadQuery, UnknownName, ViewsUnreachable."""
+    if (family := FAMILIES.get(question.family)) is None:
         # Cut, for a name of any length has to fit into one line.
-        raise UnknownName(
-            "family",
-            f"there is no view family {question.family[:64]!r}; there are {', '.join(FAMILIES)}",
-        )
+        named = f"there is no view family {question.family[:64]!r}"
+        raise UnknownName("family", f"{named}; there are {', '.join(FAMILIES)}")
     if len(question.window) <= len("2017-09-19"):
         # A date alone names a day of some zone, not a window.
-        raise BadQuery(
-            "window", f"window: {question.window!r}: expected an instant as 2017-09-19T22:45:00Z"
-        )
+        expected = "expected an instant as 2017-09-19T22:45:00Z"
+        raise BadQuery("window", f"window: {question.window!r}: {expected}")
     asked = instant(question.window, "window", UTC_CLOCK)
     check_years("window", asked)
     start, partition = window_start(asked), partition_number(question.store, settings.partitions)
     behind = registry.store(question.store).input_days(settings.key_days)
-    own, *near = behind(start) if family.reading is not None else own_day(start)
+    own, *near = behind(start) if family.reading is not None else (start.date(),)
     pointers = await read_pointers(views, family, [own], settings.final_patience_seconds, near)
     reading = await read_store(views, pointers, StoreDays(question.store, partition, [own], behind))
-    gaps = filter_gaps(
-        await views.gaps(family.source_topics),
-        (start, start + WINDOW),
-        {partition},
-        settings.future_tolerance_seconds,
-    )
+    span, tolerance = (start, start + WINDOW), settings.future_tolerance_seconds
+    gaps = await read_gaps(views, [family], span, {partition}, tolerance)
     is_withheld = SmallCells(settings.privacy_smallest_cell, registry).covers(family)
-    sides = {**_layer_fields(reading, start), "because": _explain_choice(reading, start)}
+    sides = _layer_fields(reading, start)
     return {
         "family": family.name,
         "store": question.store,
@@ -90,11 +66,8 @@ async def explain_window(
 
 
 def _without_numbers(sides: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields without what the layers hold of devices, in every window alike.
-
-    A row that exists belongs to someone, and to show some windows only would reveal which those
-    are.
-    """
+    # In every window alike: a row that exists belongs to someone, and to show some windows only
+    # would reveal which those are.
     return {
         **sides,
         "served": {**sides["served"], "source": "mixed", "events": None, "rows": None},
@@ -110,37 +83,28 @@ def _without_numbers(sides: Mapping[str, Any]) -> dict[str, Any]:
 def _layer_fields(reading: FamilyReading, start: datetime) -> dict[str, Any]:
     # By the reader's own function, so that the explanation is of what is served.
     (served,) = serve_windows(reading, [start])
-    published = reading.published.get(start.date())
+    published, values = reading.published.get(start.date()), served.merged.values
     return {
         "served": {
             "source": served.merged.source,
             "events": served.merged.events,
             "status": served.status,
             "complete": served.status not in UNSETTLED,
-            "rows": (
-                None
-                if served.merged.values is None
-                else _rows(reading.family, served.merged.values)
-            ),
+            "rows": None if values is None else _rows(reading.family, values),
         },
         "batch": _state(reading.family, reading.batch.get(start)),
         "speed": _state(reading.family, reading.speed.get(start)),
         "generation": None if published is None else _generation(published),
         "partition": reading.partition,
         "master_until": reading.master_until.get(start.date(), 0),
-        "dirty": published is not None and is_dirty(reading, start),
+        "dirty": published is not None and is_dirty(reading, reading.input_days(start)),
+        # By the kind that decided: another rule would explain another answer.
+        "because": reading.family.kind.explain_choice(
+            reading.speed.get(start),
+            batch_state(published, reading.batch, start),
+            published is not None and published.covers(start),
+        ),
     }
-
-
-def _explain_choice(reading: FamilyReading, start: datetime) -> str:
-    """A sentence on the rule of the family's kind that decided."""
-    published = reading.published.get(start.date())
-    # By the kind that decided: another rule would explain another answer.
-    return reading.family.kind.explain_choice(
-        reading.speed.get(start),
-        batch_state(published, reading.batch, start),
-        published is not None and published.covers(start),
-    )
 
 
 def reasons(
@@ -152,15 +116,14 @@ def reasons(
     """The reasons that keep the window from being final, a sentence each; empty if it is final."""
     published = reading.published.get(start.date())
     found = list[str]()
-    if published is None or not published.covers(start):
-        until = (
-            "no rebuild has published its day"
-            if published is None
-            else f"its day is covered {_coverage_text(published)}"
-        )
-        found.append(f"no generation covers the window: {until}")
+    if published is None:
+        found.append("no generation covers the window: no rebuild has published its day")
+    elif not published.covers(start):
+        begin, end = map(format_instant, (published.covered_from, published.covered_until))
+        covered = f"its day is covered from {begin} to {end}"
+        found.append(f"no generation covers the window: {covered}")
     # A day without a generation is dirty too, and the line above says why.
-    elif is_dirty(reading, start):
+    elif is_dirty(reading, reading.input_days(start)):
         found.append(
             "the master holds records of the day that the generation does not;"
             " the next rebuild takes them in"
@@ -179,11 +142,6 @@ def reasons(
         f" gone: {gap.reason}"
         for gap in gaps
     ]
-
-
-def _coverage_text(published: Generation) -> str:
-    begin, end = map(format_instant, (published.covered_from, published.covered_until))
-    return f"from {begin} to {end}"
 
 
 def _state(family: Family, state: WindowState | None) -> dict[str, Any] | None:

@@ -1,19 +1,25 @@
-"""The CQL of the reads by family; docs/reading-with-cql.md shows the same reads by hand."""
+"""The serving tables: the CQL that reads them, and the values that they hold.
 
-from collections.abc import Iterator
+docs/reading-with-cql.md shows the same reads by hand.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
+from typing import Any, NamedTuple, TypeAlias
 
 from runtime.records.gaps import SELECT_GAPS
 from runtime.registry.sources import FAMILIES
-from tally.families.family import Family
-from tally.families.generation import GENERATION_COLUMNS, RANGE_COLUMNS
+from tally.algebra.merge import Axes
+from tally.algebra.parts import Value
+from tally.families.family import TOTAL_DIM, Family
+from tally.families.generation import GENERATION_COLUMNS, RANGE_COLUMNS, AnsweredSpan
+from tally.time.instants import assume_utc
 
 CURRENT_GENERATIONS = (
     f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
 )
 NEWEST = "SELECT generation FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
-# The maps of a pointer are long and every generation has a row here, so an answer of now reads only
-# which generation covered what.
+# An answer of now reads only which generation covered what: the maps of a pointer are long.
 COVERINGS = f"SELECT {RANGE_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 HISTORY = f"SELECT {GENERATION_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
@@ -46,8 +52,7 @@ BASELINE = (
     " WHERE series = 'nightly' AND first_day <= ? LIMIT 1"
 )
 
-# A partition is a UTC day of one store. The asked span is read and not the whole day, for the days
-# of a store begin at its own midnight.
+# Of a UTC day of one store the asked span is read: a store's days begin at its own midnight.
 _FROM_DAY = "FROM raw_pos_transaction_byday WHERE year_day = ? AND operation_id = ?"
 _HEAD = "event_id, source_offset, happened_at"
 RECEIPT_HEADS = f"SELECT {_HEAD} {_FROM_DAY} AND happened_at >= ? AND happened_at < ? LIMIT ?"
@@ -60,17 +65,12 @@ RECEIPTS = (
 
 def speed_statement(family: Family) -> str:
     """The speed rows of one store on some days: key, events, parts, then epoch."""
-    return (
-        f"SELECT {_columns(family)}, epoch"
-        f" FROM {family.speed_table} WHERE store_id = ? AND day IN ?"
-    )
+    where = "store_id = ? AND day IN ?"
+    return f"SELECT {_columns(family)}, epoch FROM {family.speed_table} WHERE {where}"
 
 
 def batch_statement(family: Family) -> str:
-    """The batch rows of one store and generation on some days.
-
-    Their columns are key, events, parts, epoch, then excluded parts.
-    """
+    """The batch rows of one store and generation on some days, with excluded parts after epoch."""
     excluded = ", ".join(family.exclusion_columns)
     return (
         f"SELECT {_columns(family)}, epoch, {excluded}"
@@ -84,10 +84,7 @@ def span_statement(family: Family) -> str:
 
 
 def probe_queries() -> Iterator[tuple[str, tuple[object, ...]]]:
-    """A read of each table that answers come from, with values that no row of it has.
-
-    The pointers are not among them, for they are read SERIAL.
-    """
+    """A read of each table that answers come from, but the pointers, with values of no row."""
     absent, day = "-", date(1970, 1, 1)
     yield COVERINGS, (absent, [day])
     yield MASTER_UNTIL, (absent, [day])
@@ -112,3 +109,64 @@ def probe_queries() -> Iterator[tuple[str, tuple[object, ...]]]:
 def _columns(family: Family) -> str:
     # Quoted, for `entries` is a reserved word of CQL.
     return ", ".join(f'"{name}"' for name in (*family.row_key, "events", *family.part_names))
+
+
+# First and last UTC day, both inclusive.
+DayRange: TypeAlias = tuple[date, date]
+# First offset not yet in the master dataset, by UTC day of the event and partition.
+UntilByDay: TypeAlias = Mapping[tuple[date, int], int]
+# By UTC day and generation.
+AnsweredSpans: TypeAlias = Mapping[tuple[date, int], AnsweredSpan]
+
+
+class ViewRow(NamedTuple):
+    """One row of a view with the window's totals; parts are in the order of the family."""
+
+    window_start: datetime
+    axes: Axes
+    epoch: int
+    events: int
+    parts: tuple[Value, ...]
+    # Speed rows have none.
+    excluded: tuple[Value, ...] = ()
+
+
+class Activity(NamedTuple):
+    """First and last UTC day on which a store had events in any family."""
+
+    store_id: str
+    first_day: date
+    last_day: date
+
+
+class TillFinding(NamedTuple):
+    """A till of the asked store, its conflicts of a day, and those that an operator accepted."""
+
+    day: date
+    till_id: str
+    records: int
+    conflicts: int
+    accepted: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the day is not final because of it."""
+        return self.conflicts > self.accepted
+
+
+def view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]:
+    """The total rows (dim '*'), columns by position as in the statements."""
+    dim = 1 + len(family.axes)
+    first, last = dim + 3, dim + 3 + len(family.parts)
+    return [
+        ViewRow(
+            assume_utc(row[0]),
+            tuple(row[1:dim]),
+            row[last],
+            row[first - 1],
+            family.from_columns(row[first:last]),
+            family.from_columns(row[last + 1 :]) if len(row) > last + 1 else (),
+        )
+        for row in rows
+        if row[dim] == TOTAL_DIM
+    ]

@@ -1,28 +1,19 @@
-"""Reads one store's numbers over both layers, with what its sensors saw and what may be shown.
-
-It is the one reader for answers and reports, for rules and for simulations.
-"""
+"""Reads a store's numbers over both layers, for answers and reports, rules and simulations."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from serving.cells.cells import Cell, FamilyWindows, build_cells
-from serving.cells.coverage import (
-    NO_SENSORS,
-    CoverageRule,
-    SensorRoster,
-    WindowSensorSeconds,
-    open_windows,
-)
-from serving.cells.levels import level_cells
+from serving.cells import coverage
+from serving.cells.cells import Cell, FamilyWindows, build_cells, level_cells
+from serving.cells.coverage import SensorRoster, WindowSensorSeconds
 from serving.disclosure import DisclosurePolicies, SmallCells
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading, serve_windows
 from serving.questions.question import StoreSlots, slot_days
 from serving.questions.stores import Store, StoreRegistry
-from serving.stock.stock import SalesMoves, stock_cells
+from serving.stock import SalesMoves, stock_cells
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.events.identity import partition_number
@@ -46,7 +37,7 @@ class StoreReader:
     def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
         self._views, self._registry, self._settings = views, registry, settings
         self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
-        self.coverage = CoverageRule.from_settings(settings)
+        self.coverage = coverage.CoverageRule(settings.coverage_threshold, settings.coverage_below)
 
     def partition(self, store_id: str) -> int:
         """The partition of the store's records."""
@@ -55,9 +46,8 @@ class StoreReader:
     def roster(self, store: Store, families: Iterable[Family]) -> SensorRoster:
         """The store's sensors that record the families."""
         # Under small cells no sensors of people's devices: what one heard may reveal who was there.
-        return SensorRoster.from_store(
-            store, [family for family in families if not self._small_cells.covers(family)]
-        )
+        shown = [family for family in families if not self._small_cells.covers(family)]
+        return coverage.list_sensors(store, shown)
 
     def utc_days(self, families: Iterable[Family], slots: StoreSlots) -> list[date]:
         """The UTC days that are read for the slots: of families of people, whole local days."""
@@ -75,16 +65,12 @@ class StoreReader:
         return await read_store(self._views, pointers, wanted)
 
     async def read_measured(self, pointers: Pointers, slots: StoreSlots) -> FamilyReading:
-        """The same, with whether the store ever had a sensor of the family.
-
-        Without one there is no number and no zero. Raises ViewsUnreachable.
-        """
+        """The same, with whether there ever was a sensor. Raises ViewsUnreachable."""
+        # Without one there is no number and no zero.
         reading = await self.read_family(pointers, slots)
         family, store = reading.family, self._registry.store(slots.store_id)
         # Only the other stores are looked up: most have rows, or list their sensors.
-        if reading.rows or not family.listed_as:
-            return reading
-        if SensorRoster.from_store(store, [family]).by_family:
+        if reading.rows or not family.listed_as or coverage.list_sensors(store, [family]):
             return reading
         is_measured = await self._views.has_events(store.store_id, [family])
         return replace(reading, is_measured=is_measured)
@@ -92,10 +78,7 @@ class StoreReader:
     def sum_windows(
         self, slots: StoreSlots, readings: Sequence[FamilyReading], sold: SalesMoves | None = None
     ) -> StoreNumbers:
-        """A cell for each stretch of the store.
-
-        `sold` is given where the cells are of its stock.
-        """
+        """A cell for each stretch of the store; `sold` is given where they are of its stock."""
         families = [reading.family for reading in readings]
         starts = window_starts(*slots.span)
         windows = list(zip(*(serve_windows(read, starts) for read in readings), strict=True))
@@ -119,12 +102,11 @@ class StoreReader:
         starts: Sequence[datetime],
         windows: Sequence[FamilyWindows],
     ) -> Iterable[WindowSensorSeconds]:
-        """The seconds that each sensor of the families saw of the windows of these starts (UTC)."""
         store = self._registry.store(store_id)
         roster = self.roster(store, families)
         # Most questions are of sales, which no sensor records.
-        if not roster.by_family:
-            return NO_SENSORS
+        if not roster:
+            return coverage.NO_SENSORS
         over = datetime.now(UTC) - _UNDER_WAY
         return [
             [
@@ -132,9 +114,9 @@ class StoreReader:
                 for family, window in zip(families, served, strict=True)
                 # A window that is over without any row was not watched: a sensor reports zeros too.
                 if expected.seconds and (window.merged.values is not None or expected.start < over)
-                for watched in roster.seconds_by_sensor(
-                    family, window.merged.values or {}, expected
+                for watched in coverage.seconds_by_sensor(
+                    roster, family, window.merged.values or {}, expected
                 )
             ]
-            for expected, served in zip(open_windows(store, starts), windows, strict=True)
+            for expected, served in zip(coverage.open_windows(store, starts), windows, strict=True)
         ]

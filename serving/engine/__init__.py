@@ -1,1 +1,0 @@
-"""The query engine: answers and their explanations."""

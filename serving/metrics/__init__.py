@@ -1,1 +1,0 @@
-"""The metric catalogue as formulas over the parts of families."""

@@ -1,1 +1,0 @@
-"""Stock of articles, and sales by article."""
