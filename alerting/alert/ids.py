@@ -16,10 +16,7 @@ _SEPARATOR = "|"
 
 
 class Chain(Struct, frozen=True):
-    """The key of one sequence of verdicts, window after window, across all versions of a rule.
-
-    It consists of a rule, one store, and the subject in that store, as subject_text() writes it.
-    """
+    """One sequence of verdicts over all versions of a rule; `subject` is as of subject_text()."""
 
     rule_id: str
     store_id: str

@@ -12,15 +12,19 @@ from msgspec import Meta, Struct
 
 from alerting.alert.ids import AlertId
 from alerting.rules.rule import RuleId
+from runtime.connect import kafka_producer
+from runtime.kafka.producer import BlockingProducer
 from tally.alerts.message import Alert
-from tally.errors import AlertNotOpen
+from tally.config.settings import Settings
+from tally.errors import AlertNotOpen, TallyError
 from tally.events.identity import StoreId, partition_number
 
-MAX_REASON = 500
-MAX_NAME = 200
+TOPIC = "alert-resolutions"
+_SECONDS = 30.0
+MAX_REASON, MAX_NAME = 500, 200
 # The text must contain something other than blanks.
-ReasonText = Annotated[str, Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
-PersonText = Annotated[str, Meta(max_length=MAX_NAME)]
+_ReasonText = Annotated[str, Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
+_PersonText = Annotated[str, Meta(max_length=MAX_NAME)]
 _MILLIS = {"x-unit": "ms since 1970, UTC"}
 
 
@@ -32,21 +36,15 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
     store_id: Annotated[StoreId, Meta(description="its store, which chooses the partition")]
     subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
     at: Annotated[int, Meta(description="when it was resolved", extra_json_schema=_MILLIS)]
-    by: Annotated[PersonText, Meta(description="who resolved it; empty: not said")]
-    because: Annotated[ReasonText, Meta(description="why it needs no further attention")]
+    by: Annotated[_PersonText, Meta(description="who resolved it; empty: not said")]
+    because: Annotated[_ReasonText, Meta(description="why it needs no further attention")]
 
     @classmethod
     def from_alert(cls, alert: Alert, at: int, by: str, because: str) -> "AlertResolution":
         """The resolution of an alert at an instant in milliseconds since 1970 (UTC)."""
-        return cls(
-            alert_id=alert.alert_id,
-            rule_id=alert.rule_id,
-            store_id=alert.store_id,
-            subject=alert.subject,
-            at=at,
-            by=by,
-            because=because,
-        )
+        names = ("alert_id", "rule_id", "store_id", "subject")
+        named = {name: getattr(alert, name) for name in names}
+        return cls(**named, at=at, by=by, because=because)
 
     @property
     def key(self) -> str:
@@ -64,10 +62,7 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, value: bytes) -> "AlertResolution":
-        """The resolution in a record's value; unknown fields are ignored.
-
-        Raises msgspec.DecodeError, whose subclass ValidationError is included.
-        """
+        """The resolution in a record's value, without unknown fields. Raises DecodeError."""
         return msgspec.json.decode(value, type=cls)
 
 
@@ -78,3 +73,20 @@ def require_open(alert_id: str, is_open: bool) -> None:
             f"alert {alert_id} is not open: it has ended, was taken back, or is itself an end;"
             " `tally alerts list` shows those that are open"
         )
+
+
+def write_resolution(settings: Settings, resolution: AlertResolution, prefix: str = "") -> None:
+    """Write the resolution to the partition of its store; returns once it is acknowledged.
+
+    `prefix` names a separate topic for a test. Raises TallyError for a field that does not fit,
+    SendFailed when it may not have been stored.
+    """
+    try:
+        # A record that evaluators cannot read must not reach the topic.
+        AlertResolution.decode(resolution.value)
+    except msgspec.ValidationError as error:
+        raise TallyError(f"resolution: {error}; correct that field") from error
+    sender = BlockingProducer(kafka_producer(settings), _SECONDS)
+    partition = resolution.partition(settings.partitions)
+    sender.send(prefix + TOPIC, resolution.value, resolution.key.encode(), partition)
+    sender.flush(f"topic {prefix}{TOPIC}", "resolve it again")

@@ -1,33 +1,31 @@
 """`python -m alerting.deliver`: sends alerts to webhooks by channels and silences."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from threading import Event
 from typing import NamedTuple
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.facts import CachedRules, RegisteredStores
-from alerting.deliver.state.memory import DeliveryMemory
 from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import CONTROLS, TICKS, Dispatcher, webhook_calls
-from alerting.rules.store.topic import TOPIC as RULES
-from alerting.rules.store.topic import RuleReader
+from alerting.rules.topic import TOPIC as RULES
+from alerting.rules.topic import RuleReader
 from runtime.kafka.reader import read_newest, read_to_end
 from runtime.outbound.caller import OutboundCaller, build_caller
 from runtime.process.job import run_until_stopped
-from runtime.processor.build import ProcessorJob
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.record import Input
+from runtime.processor.delivery import Failpoints
 from runtime.processor.intake import to_input
-from runtime.processor.service import run_processor
+from runtime.processor.service import ProcessorJob, run_processor
+from runtime.processor.step import Input
 from runtime.registry.stores import load_stores
 from tally.config.settings import Settings
 
 GROUP = "dispatcher"
-# The newest tick of a partition is among its last records of this number, transaction markers
-# included.
+# The newest tick of a partition is among so many of its last records, markers included.
 _NEWEST_TICKS = 20
 
 
@@ -41,17 +39,13 @@ class DispatcherParts(NamedTuple):
 
 
 def main(failpoints: Failpoints = Failpoints()) -> int:
-    """Run the dispatcher and return its exit code.
-
-    0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
-    """
+    """Exit code: 0 after a stop signal, 1 on an error that a restart may cure, 78 if refused."""
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
         with closing(build_dispatcher(settings)) as step:
-            run_processor(
-                settings, dispatch_job(step, slot=settings.dispatcher_slot), failpoints, stopped
-            )
+            job = dispatch_job(step, slot=settings.dispatcher_slot)
+            run_processor(settings, job, failpoints, stopped)
 
     return run_until_stopped(GROUP, work)
 
@@ -62,26 +56,18 @@ def build_dispatcher(
     rules: str = RULES,
     parts: DispatcherParts = DispatcherParts(),
 ) -> Dispatcher:
-    """Build the step from the settings; `prefix` and `rules` name separate topics for tests.
-
-    Raises BadSettings for invalid networks or an invalid stores file.
-    """
+    """The step; `prefix` and `rules` name topics for tests. Raises BadSettings."""
     caller = build_caller(settings, parts.caller)
     known = CachedRules(RuleReader(settings, rules))
     stores = RegisteredStores(load_stores(settings.stores_file), settings.default_timezone, known)
-
-    def build_engine(
-        partition: int, memories: Callable[[], Collection[DeliveryMemory]]
-    ) -> DeliveryEngine:
-        return parts.engine(parts.rules, stores, partition, memories)
 
     def read_early_records() -> Iterator[Input]:
         ticks = read_newest(settings, prefix + TICKS, _NEWEST_TICKS)
         return map(to_input, chain(ticks, read_to_end(settings, [prefix + CONTROLS])))
 
-    return parts.step(
-        webhook_calls(caller), build_engine, prefix, read_early_records, known.require_until
-    )
+    build_engine = partial(parts.engine, parts.rules, stores)
+    calls = webhook_calls(caller)
+    return parts.step(calls, build_engine, prefix, read_early_records, known.require_until)
 
 
 def dispatch_job(step: Dispatcher, group: str = GROUP, slot: int = 0) -> ProcessorJob:

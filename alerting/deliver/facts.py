@@ -1,7 +1,7 @@
 """The facts about rules and stores that decide deliveries."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Protocol
@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 
 from alerting.deliver.state.routing import StoreFacts
 from alerting.rules.rule import RuleVersion
-from alerting.rules.versions import RuleHistory
+from alerting.rules.versions import RuleHistory, RuleSource
 from runtime.registry.stores import StoreEntry
 from tally.errors import StackError, TransactionAborted
 
@@ -23,14 +23,11 @@ RuleLookup = Callable[[str, int], Collection[str]]
 log = structlog.get_logger()
 
 
-class RuleTopic(Protocol):
+class RuleTopic(RuleSource, Protocol):
     """The topic of rules. Both methods raise KafkaException or StackError."""
 
     def end(self) -> int:
         """The end offset: the first one that is not written yet."""
-
-    def read(self, until: int | None = None) -> RuleHistory:
-        """The rule versions below the offset."""
 
 
 class CachedRules:
@@ -41,10 +38,9 @@ class CachedRules:
 
     def __init__(self, topic: RuleTopic) -> None:
         self._topic = topic
-        self._chains: Mapping[str, Sequence[RuleVersion]] = {}
+        self._history = RuleHistory({}, {})
         self._read_until = self._required_until = 0
-        # Versions that are missing up to `_read_until`: each is looked up once, not for every
-        # alert.
+        # Versions missing up to `_read_until`: each is looked up once, not for every alert.
         self._missing: set[tuple[str, int]] = set()
 
     def require_until(self, until: int) -> None:
@@ -56,7 +52,7 @@ class CachedRules:
 
         Raises TransactionAborted when the version is not known and the topic cannot be read now.
         """
-        found = self._version(rule_id, version)
+        found = self._history.find_version(rule_id, version)
         is_new = found is None and (rule_id, version) not in self._missing
         if is_new or self._read_until < self._required_until:
             found = self._look_up(rule_id, version) or found
@@ -66,26 +62,22 @@ class CachedRules:
         try:
             # Up to the end of the topic: the evaluator may be a tick ahead.
             until = self._topic.end()
-            self._chains = self._topic.read(until).versions
+            self._history = self._topic.read(until)
         except (StackError, KafkaException) as error:
             log.warning("rules not read", reason=str(error))
             # For a known version only its newest revision is missing.
-            if found := self._version(rule_id, version):
+            if found := self._history.find_version(rule_id, version):
                 return found
             time.sleep(_RETRY_SECONDS)
             raise TransactionAborted("rules cannot be read; nothing is sent meanwhile") from error
         # A re-created topic ends before the offset that ticks name: it is not read again for that.
         self._read_until = self._required_until = max(until, self._required_until)
         self._missing.clear()
-        found = self._version(rule_id, version)
+        found = self._history.find_version(rule_id, version)
         if found is None:
             self._missing.add((rule_id, version))
             log.warning("rule not known", rule_id=rule_id, version=version)
         return found
-
-    def _version(self, rule_id: str, version: int) -> RuleVersion | None:
-        chain = self._chains.get(rule_id, ())
-        return next((entry for entry in chain if entry.version == version), None)
 
 
 class RegisteredStores:

@@ -4,18 +4,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from alerting.deliver.engine import retention
-from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.call_limits import CallCapacity, CircuitBreakers
-from alerting.deliver.state.controls import AlertControl, Redelivery, decode_control
-from alerting.deliver.state.memory import DeliveryMemory
+from alerting.deliver.engine import DeliveryEngine
+from alerting.deliver.state.attempts import CallCapacity, CircuitBreakers
+from alerting.deliver.state.controls import Redelivery, decode_control
+from alerting.deliver.state.memory import DeliveryMemory, is_over
 from alerting.deliver.state.records import CODEC, CONTROL_PREFIX, DeliveryChange, WebhookMessage
-from runtime.kafka.keyed_records import newest_values
 from runtime.outbound.caller import OutboundAnswer, OutboundCaller, OutboundRequest
-from runtime.outbound.calls import PendingCalls, PlacedCall
-from runtime.outbound.records import DroppedRecord, TickTime
-from runtime.outbound.step import OutboundCalls, OutboundStep
-from runtime.processor.commit.record import Input, Output
+from runtime.outbound.engine import DroppedRecord, TickTime
+from runtime.outbound.step import OutboundStep, PendingCalls, PlacedCall
+from runtime.processor.step import Input, Output, newest_values
 from tally.alerts.message import decode_alert
 from tally.alerts.tick import NO_TICK, Tick, merge_ticks
 
@@ -50,7 +47,7 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
 
     def __init__(
         self,
-        calls: OutboundCalls[WebhookMessage, OutboundAnswer],
+        calls: PendingCalls[WebhookMessage, OutboundAnswer],
         make_engine: EngineFactory,
         prefix: str = "",
         foreseen: Callable[[], Iterable[Input]] = tuple,
@@ -71,7 +68,14 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
 
     def process(self, record: Input) -> Sequence[Output]:
         """The outputs of an alert, a control or a tick: decisions, messages and tombstones."""
-        return [*self._apply_early_tick(record.partition), *super().process(record)]
+        partition = record.partition
+        outputs = [
+            self._tombstone(partition, key) for key in self._ended_controls.pop(partition, ())
+        ]
+        # The foreseen tick comes before all other records of the partition.
+        if tick := self._early_ticks.pop(partition, None):
+            outputs += self._advance_time(partition, tick)
+        return [*outputs, *super().process(record)]
 
     def _process_value(self, record: Input, value: bytes) -> list[Output]:
         engine, number = self._engine(record.partition), record.partition
@@ -90,26 +94,13 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
     def _advance_time(self, partition: int, tick: Tick) -> list[Output]:
         self._learn(tick.rules_until)
         time = TickTime(n=tick.n, at=tick.at)
-        changed = self._engine(partition).advance_time(time)
-        return self._outputs(partition, changed)
-
-    def _apply_early_tick(self, partition: int) -> list[Output]:
-        """The outputs of the foreseen tick, before other records of the partition are processed."""
-        ended = self._ended_controls.pop(partition, ())
-        tick = self._early_ticks.pop(partition, None)
-        outputs = [self._tombstone(partition, key) for key in ended]
-        if tick is not None:
-            outputs += self._advance_time(partition, tick)
-        return outputs
+        return self._outputs(partition, self._engine(partition).advance_time(time))
 
     def _tombstone(self, partition: int, key: bytes | None) -> Output:
         return Output(self.topics[0], key, None, partition)
 
     def restore(self, state: Iterable[Input]) -> None:
-        """Rebuild the engines from their records, and apply early what exists by now.
-
-        Raises UnrecoverableError for a record that is not the dispatcher's own.
-        """
+        """Rebuild the engines, and apply early what exists by now. Raises UnrecoverableError."""
         super().restore(state)
         self._early_ticks, self._ended_controls = {}, {}
         controls, ticks, _alerts = self.topics
@@ -137,16 +128,12 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
         # The record is logged when its turn comes.
         except msgspec.DecodeError:
             return
-        if self._is_over(number, control):
+        engine = self._engine(number)
+        now = max(engine.memory.time.at, self._early_ticks.get(number, NO_TICK).at)
+        if is_over(control, now):
             self._ended_controls.setdefault(number, []).append(record.key or b"")
         else:
-            self._engine(number).apply_control_early(control)
-
-    def _is_over(self, partition: int, control: AlertControl) -> bool:
-        now = self._engine(partition).memory.time.at
-        if partition in self._early_ticks:
-            now = max(now, self._early_ticks[partition].at)
-        return retention.is_over(control, now)
+            engine.apply_control_early(control)
 
     def _make_engine(self, partition: int) -> DeliveryEngine:
         return self._build_engine(partition, self._memories)
@@ -156,14 +143,13 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
 
     def _outputs(self, partition: int, changes: Sequence[DeliveryChange]) -> list[Output]:
         outputs = super()._outputs(partition, changes)
-        # A control that is over is also deleted from the topic of controls.
         prefix = CONTROL_PREFIX.encode()
-        over = (change.topic_key for change in changes if isinstance(change, DroppedRecord))
-        return outputs + [
-            self._tombstone(partition, key.removeprefix(prefix))
-            for key in over
-            if key.startswith(prefix)
-        ]
+        for change in changes:
+            # A control that is over is also deleted from the topic of controls.
+            if isinstance(change, DroppedRecord) and change.topic_key.startswith(prefix):
+                key = change.topic_key.removeprefix(prefix)
+                outputs.append(self._tombstone(partition, key))
+        return outputs
 
     def _place(self, partition: int, call: WebhookMessage) -> PlacedCall[WebhookMessage]:
         # From the channel and not from the message, because others may write its record. An unknown

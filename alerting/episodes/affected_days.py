@@ -1,26 +1,96 @@
 """Selection of the local days of a chain that are folded again after some days have changed.
 
 The selection is the smallest one whose published alerts are the same as after a fold of all days.
+The state at the start of each day is stored only where it changes: an episode that is open for
+years takes one entry, and a chain at rest takes none.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
 from alerting.alert.published import PublishedAlert
-from alerting.episodes.fold import Episode, FoldState, VerdictRange, WindowVerdict, fold
-from alerting.episodes.fold_line import FoldTimeline
+from alerting.episodes.fold import IDLE_STATE, Episode, FoldState, VerdictRange, WindowVerdict, fold
 from tally.time.windows import WINDOW_MILLIS
 
+# The state at the starts of days, milliseconds since 1970 (UTC).
+DayStates = Mapping[int, FoldState]
 # The windows of a day that have begun, in order, by the start of the day.
 DayEvaluator = Callable[[int], Sequence[WindowVerdict | VerdictRange]]
 # The chain's alerts that reach an instant (milliseconds since 1970, UTC): those of a later window,
 # each with its raise or its end; the result may also hold earlier ones.
 PublishedSince = Callable[[int], Iterable[PublishedAlert]]
-# Stores times days that are folded at once; all rules of a store share these sets of windows.
-_CACHE_SIZE = 1_000
+
+
+class FoldTimeline:
+    """A step function of the instants at which days start, in milliseconds since 1970 (UTC)."""
+
+    def __init__(self, entries: DayStates | None = None) -> None:
+        # The state from each entry on, by the start of a day.
+        self.entries = dict(entries or {})
+        self._starts = sorted(self.entries)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the fold is at rest from the last entry on."""
+        return not self._starts or self.entries[self._starts[-1]] == IDLE_STATE
+
+    def state_at(self, start: int) -> FoldState:
+        """The state at the start of a day, in milliseconds since 1970 (UTC)."""
+        place = bisect_right(self._starts, start)
+        return self.entries[self._starts[place - 1]] if place else IDLE_STATE
+
+    def set_entry(self, start: int, state: FoldState | None) -> None:
+        """Sets the entry of an instant (milliseconds since 1970, UTC); None removes the entry."""
+        place = bisect_left(self._starts, start)
+        entries = {} if state is None else {start: state}
+        self._replace(place, place + (start in self.entries), entries)
+
+    def set_days(self, states: DayStates, until: int | None) -> dict[int, FoldState | None]:
+        """Replaces the states of consecutive days; those of all other days stay as they are.
+
+        In:  `states`: by the start of the day (milliseconds since 1970, UTC), ascending; `until`:
+             start of the day after them, None where no later day was ever folded.
+        Out: the entries that have changed; None for a removed one.
+        """
+        if not states:
+            return {}
+        first = next(iter(states))
+        new_states = dict(states)
+        if until is not None:
+            new_states[until] = self.state_at(until)
+        low = bisect_left(self._starts, first)
+        high = len(self._starts) if until is None else bisect_right(self._starts, until)
+        before = self.entries[self._starts[low - 1]] if low else IDLE_STATE
+        entries: dict[int, FoldState] = {}
+        for start, state in new_states.items():
+            if state != before:
+                entries[start] = before = state
+        removed = (start for start in self._starts[low:high] if start not in entries)
+        changed: dict[int, FoldState | None] = dict.fromkeys(removed)
+        for start, state in entries.items():
+            if self.entries.get(start) != state:
+                changed[start] = state
+        self._replace(low, high, entries)
+        return changed
+
+    def forget_before(self, horizon: int) -> list[int]:
+        """Drops entries that no later day needs; returns their starts, ms since 1970 (UTC)."""
+        place = bisect_right(self._starts, horizon)
+        # The last of them still holds for later days, unless it is the state at rest.
+        if place and self.entries[self._starts[place - 1]] != IDLE_STATE:
+            place -= 1
+        gone = self._starts[:place]
+        self._replace(0, place, {})
+        return gone
+
+    def _replace(self, low: int, high: int, entries: DayStates) -> None:
+        for start in self._starts[low:high]:
+            del self.entries[start]
+        self._starts[low:high] = entries
+        self.entries |= entries
 
 
 class FoldedDays(Struct, frozen=True):
@@ -75,10 +145,7 @@ class ChainDays(Struct, frozen=True):
         return self.states.state_at(self.boundaries[day])
 
     def must_fold(self, day: int) -> bool:
-        """Whether the day must be folded regardless of the fold before it.
-
-        A new day has never been folded, and the day before it had no end yet.
-        """
+        """Whether a day must be folded: a new one never was, and the one before had no end yet."""
         starts = self.boundaries[day : min(day + 2, self.count)]
         return starts[0] in self.changed_days or starts[-1] >= self.new_from
 
@@ -119,10 +186,10 @@ def refold(
         # that one has stopped at such a midnight.
         while day > 0 and _separates_alerts(line.boundaries[day], line.start_state(day), standing):
             day -= 1
-        growing = _FoldedDaysBuilder(line, day)
-        done = growing.fold_days(standing, evaluate_day)
-        spans.append(growing.build(done))
-        states.append(growing.states)
+        span, states_of_days = _fold_from(line, day, standing, evaluate_day)
+        done = day + len(states_of_days)
+        spans.append(span)
+        states.append(states_of_days)
     return Refolding(tuple(spans), tuple(states))
 
 
@@ -138,57 +205,37 @@ class _UnretractedAlerts:
         """The alerts that reach the instant (milliseconds since 1970, UTC), and perhaps others."""
         if self._since is None or instant < self._since:
             self._since = instant
-            self._known = [
-                alert for alert in self._published_since(instant) if alert.is_unretracted
-            ]
+            known = self._published_since(instant)
+            self._known = [alert for alert in known if alert.is_unretracted]
         return self._known
 
 
-class _FoldedDaysBuilder:
-    """A span of days that grows from its first day on."""
-
-    def __init__(self, line: ChainDays, first: int) -> None:
-        self.line, self.first, self.state = line, first, line.start_state(first)
-        self.episodes: list[Episode] = []
-        self.covered: frozenset[int] = frozenset()
-        self.states: dict[int, FoldState] = {}
-
-    def fold_days(self, standing: _UnretractedAlerts, evaluate_day: DayEvaluator) -> int:
-        """Folds day after day, and returns the number of the day before which the span ends."""
-        day = self.first
-        while True:
-            self.states[self.line.boundaries[day]] = self.state
-            self._add_day(evaluate_day(self.line.boundaries[day]))
-            day += 1
-            if day == self.line.count:
-                return day
-            goes_on = self.line.must_fold(day) or self.line.start_state(day) != self.state
-            # From here on the fold and the published alerts would not change.
-            if not goes_on and not _separates_alerts(
-                self.line.boundaries[day], self.state, standing
-            ):
-                return day
-
-    def build(self, until: int) -> FoldedDays:
-        """The span up to the day with the number `until`."""
-        borders, line = self.line.boundaries, self.line
-        return FoldedDays(
-            borders[self.first],
-            borders[until],
-            line.start_state(self.first),
-            tuple(self.episodes),
-            self.covered,
-        )
-
-    def _add_day(self, verdicts: Sequence[WindowVerdict | VerdictRange]) -> None:
-        if self.episodes and self.state.open is not None:
+def _fold_from(
+    line: ChainDays, first: int, standing: _UnretractedAlerts, evaluate_day: DayEvaluator
+) -> tuple[FoldedDays, dict[int, FoldState]]:
+    """A span of days from the day with the number `first` on, and the states of its days."""
+    borders, state = line.boundaries, line.start_state(first)
+    states: dict[int, FoldState] = {}
+    episodes: list[Episode] = []
+    covered: frozenset[int] = frozenset()
+    for day in range(first, line.count):
+        goes_on = not states or line.must_fold(day) or line.start_state(day) != state
+        # From here on the fold and the published alerts would not change.
+        if not goes_on and not _separates_alerts(borders[day], state, standing):
+            break
+        states[borders[day]] = state
+        verdicts = evaluate_day(borders[day])
+        if episodes and state.open is not None:
             # The open episode continues, and the fold of this day returns the whole of it.
-            self.episodes.pop()
-        folded = fold(verdicts, self.state)
-        self.state = folded.state
-        self.episodes += folded.episodes
+            episodes.pop()
+        folded = fold(verdicts, state)
+        state = folded.state
+        episodes += folded.episodes
         if more_covered := _find_covered_starts(verdicts):
-            self.covered = self.covered | more_covered if self.covered else more_covered
+            covered = covered | more_covered if covered else more_covered
+    start, until = borders[first], borders[first + len(states)]
+    begun = line.start_state(first)
+    return FoldedDays(start, until, begun, tuple(episodes), covered), states
 
 
 def _find_covered_starts(verdicts: Sequence[WindowVerdict | VerdictRange]) -> frozenset[int]:
@@ -203,12 +250,12 @@ def _find_covered_starts(verdicts: Sequence[WindowVerdict | VerdictRange]) -> fr
     if not covered_count:
         return frozenset()
     first = verdicts[0]
-    return _window_starts(
-        first.window if isinstance(first, WindowVerdict) else first.start, covered_count
-    )
+    start = first.window if isinstance(first, WindowVerdict) else first.start
+    return _window_starts(start, covered_count)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+# All rules of a store share the sets of the days that are folded at once.
+@lru_cache(maxsize=1_000)
 def _window_starts(start: int, count: int) -> frozenset[int]:
     return frozenset(range(start, start + count * WINDOW_MILLIS, WINDOW_MILLIS))
 

@@ -120,7 +120,10 @@ class _AlertDiff:
         raised: list[Transition] = []
         ended: list[Transition] = []
         for episode, before in matching.pairs:
-            after = self._raise_message(episode, before)
+            if before is None:
+                after = self._first_message(episode, episode.raised)
+            else:
+                after = self._confirm(before, episode, episode.raised)
             raised += [] if after is before else [Transition(after, episode.raised)]
             ended += self._end_transitions(episode, after)
         return [*raised, *self._retract_raises(matching), *self._retract_orphans(), *ended]
@@ -128,45 +131,33 @@ class _AlertDiff:
     def _is_in_days(self, window: int) -> bool:
         return self.days.since <= window < self.days.until
 
-    def _raise_message(self, episode: Episode, before: PublishedAlert | None) -> PublishedAlert:
-        """The episode's raise in its current state."""
-        if before is None:
-            return self._first_message(episode, episode.raised)
-        return self._confirm(before, episode, episode.raised)
-
     def _end_transitions(self, episode: Episode, raised: PublishedAlert) -> list[Transition]:
         before = self.ends.get(raised.alert_id)
         if episode.ended is None:
             # The episode may still have ended after these days, which their windows cannot show.
-            return [] if before is None else self._retract(before, self._retraction_reason(before))
-        after = (
-            self._first_message(episode, episode.ended, raised)
-            if before is None
-            else self._confirm(before, episode, episode.ended)
-        )
+            return [] if before is None else self._retract(before)
+        if before is None:
+            after = self._first_message(episode, episode.ended, raised)
+        else:
+            after = self._confirm(before, episode, episode.ended)
         return [] if after is before else [Transition(after, episode.ended)]
 
     def _retract_raises(self, matching: Matching) -> list[Transition]:
         """Retractions of raises without an episode, each together with its end."""
         found: list[Transition] = []
         for alert in (*matching.merged, *matching.unmatched):
-            reason: Reason = (
-                "merged" if alert in matching.merged else self._retraction_reason(alert)
-            )
-            retractions = self._retract(alert, reason)
+            retractions = self._retract(alert, "merged" if alert in matching.merged else None)
             end = self.ends.get(alert.alert_id)
             if retractions and end is not None:
                 # The end is retracted at once, even if its own window is not covered.
-                retractions.append(_retraction(end, reason))
+                retractions.append(_retraction(end, retractions[0].reason))
             found += retractions
         return found
 
     def _retract_orphans(self) -> list[Transition]:
         """Retractions of ends whose raise does not stand, for any reason."""
         left = (end for raise_id, end in self.ends.items() if raise_id not in self.raises)
-        return [
-            message for end in left for message in self._retract(end, self._retraction_reason(end))
-        ]
+        return [message for end in left for message in self._retract(end)]
 
     def _first_message(
         self, episode: Episode, window: int, raised: PublishedAlert | None = None
@@ -175,9 +166,8 @@ class _AlertDiff:
         version = episode.version if raised is None else raised.version
         # Ends of any raise count, because the raise is no part of an end's id. Retracted alerts
         # count too, because a retracted id is never published again.
-        before = [
-            alert for alert in self.published if alert.occurrence_key == (version, window, edge)
-        ]
+        of_edge = (alert for alert in self.published if alert.edge == edge)
+        before = [alert for alert in of_edge if (alert.version, alert.window) == (version, window)]
         occurrence = before[-1].occurrence + 1 if before else 1
         due = window + WINDOW_MILLIS + self.context.late_after * 1000
         return PublishedAlert(
@@ -206,12 +196,10 @@ class _AlertDiff:
         ended = known_end if episode.ended is None else episode.ended
         return structs.replace(alert, state="confirmed", start=episode.start, ended=ended)
 
-    def _retract(self, alert: PublishedAlert, reason: Reason) -> list[Transition]:
+    def _retract(self, alert: PublishedAlert, reason: Reason | None = None) -> list[Transition]:
+        reason = reason or self.context.retraction_reasons.get(alert.window, "late_data")
         return [_retraction(alert, reason)] if alert.window in self.days.covered else []
 
-    def _retraction_reason(self, alert: PublishedAlert) -> Reason:
-        return self.context.retraction_reasons.get(alert.window, "late_data")
 
-
-def _retraction(alert: PublishedAlert, reason: Reason) -> Transition:
+def _retraction(alert: PublishedAlert, reason: Reason | None) -> Transition:
     return Transition(structs.replace(alert, state="retracted"), alert.window, reason)

@@ -142,14 +142,13 @@ def fold(
 
 
 def _next_state(verdict_range: VerdictRange, place: int, state: FoldState) -> tuple[FoldState, int]:
-    """The state and the place after the next windows.
-
-    The place is after the window that opens or ends an episode, or else the end of the range.
-    """
+    """The state and place after the window that opens or ends an episode, or at the range's end."""
     forced = verdict_range.verdicts[place]
     if forced == ENDS[0]:
         # A run of ENDS has the effect of a single one, but an episode ends with the first.
-        return IDLE_STATE, place + 1 if state.open else _skip_run(verdict_range, place, ENDS)
+        rest = verdict_range.verdicts[place:]
+        run = 1 if state.open else len(rest) - len(rest.lstrip(ENDS))
+        return IDLE_STATE, place + run
     if forced == RESOLVES[0]:
         is_resolved = state.open is not None or state.is_resolved
         return (_RESOLVED_STATE if is_resolved else IDLE_STATE), place + 1
@@ -172,18 +171,10 @@ def _next_forced(verdict_range: VerdictRange, place: int) -> int:
     return min((hit for hit in hits if hit >= 0), default=len(verdict_range.verdicts))
 
 
-def _skip_run(verdict_range: VerdictRange, place: int, kind: bytes) -> int:
-    rest = verdict_range.verdicts[place:]
-    return place + len(rest) - len(rest.lstrip(kind))
-
-
 def _fold_until_raised(
     verdict_range: VerdictRange, place: int, state: FoldState
 ) -> tuple[FoldState, int]:
-    """The state and the place after the window that opens an episode, or at the end of the range.
-
-    No episode may be open at the place where it begins.
-    """
+    """The state and the place after the window that opens an episode, or at the range's end."""
     since = verdict_range.window_start(place) if state.since is None else state.since
     # A run continues across versions; the version of its last window decides if it is long enough.
     end = _end_of_run(verdict_range, place, RAISES, verdict_range.for_ - state.run)
@@ -269,25 +260,20 @@ def reduce_to_grain(
 def _split_range(
     verdict_range: VerdictRange, ends: Collection[int]
 ) -> Iterator[tuple[VerdictRange, int]]:
-    """A range for each counted window, and an empty one for the rest.
-
-    Each comes with the number of windows that it stands for.
-    """
+    """A range for each counted window, an empty one for the rest; with their numbers of windows."""
     verdicts, covered_count, begin = verdict_range.verdicts, verdict_range.covered_count, 0
     # This empty range folds nothing; it marks where the day begins.
     yield structs.replace(verdict_range, verdicts=b"", covered_count=0), 0
     for place, verdict in enumerate(verdicts):
         if verdict_range.window_start(place) in ends or verdict != LEAVES[0]:
             count = place + 1 - begin
-            yield (
-                structs.replace(
-                    verdict_range,
-                    start=verdict_range.window_start(place),
-                    verdicts=verdicts[place : place + 1],
-                    covered_count=count if covered_count > place else 0,
-                ),
-                count,
+            piece = structs.replace(
+                verdict_range,
+                start=verdict_range.window_start(place),
+                verdicts=verdicts[place : place + 1],
+                covered_count=count if covered_count > place else 0,
             )
+            yield piece, count
             begin = place + 1
     rest = len(verdicts) - begin
     whole = rest if covered_count == len(verdicts) else 0

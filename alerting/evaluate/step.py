@@ -14,12 +14,10 @@ from alerting.evaluate.scope.rule_set import RuleSet
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.state.memory import STATE_TOPIC, Hint, PartitionMemory, restore_memories
-from alerting.evaluate.verdicts.evaluation_pass import EvaluationPass, PassSources
+from alerting.evaluate.verdicts.evaluation_pass import EvaluationPass
 from alerting.rules.versions import RuleSource
-from runtime.kafka.keyed_records import log_unreadable
-from runtime.processor.commit.record import Input, Output
-from runtime.processor.step import Step
-from serving.questions.active_stores import ActiveStores
+from runtime.processor.step import Input, Output, Step, log_unreadable
+from serving.questions.known_stores import ActiveStores
 from serving.questions.stores import StoreRegistry
 from serving.storage.views import ViewReader
 from tally.alerts.message import Alert, encode_alert
@@ -70,11 +68,8 @@ class Evaluator(Step):
 
     @property
     def busy_partitions(self) -> Collection[int]:
-        """The partitions whose pass has not ended.
-
-        All stores of a pass are evaluated by one tick, and nothing counts as evaluated before it
-        ends.
-        """
+        """The partitions whose pass has not ended."""
+        # One tick evaluates all stores of a pass; before it ends, nothing counts as evaluated.
         return self._pending_partitions
 
     def process(self, record: Input) -> Sequence[Output]:
@@ -128,14 +123,14 @@ class Evaluator(Step):
 
     def _begin_passes(self) -> None:
         # One snapshot for all partitions, so that they are evaluated by the same pointers.
-        snapshot = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
+        snapshot = SnapshotReader(self._views, self._registry, self._settings, self._baselines.read)
         for number in sorted(self._pending_partitions - self._passes.keys()):
             memory = self._memories[number]
             if memory.tick.rules_until != self._rules.offset:
                 until = memory.tick.rules_until
                 self._rules = RuleSet(self._source.read(until).versions, until)
-            reading = PassSources(snapshot, self._stores, self._runner.run)
-            self._passes[number] = EvaluationPass(self._rules, memory, reading).alerts()
+            reading = snapshot, self._stores, self._runner.run
+            self._passes[number] = EvaluationPass(self._rules, memory, *reading).alerts()
 
     def _evaluate_partitions(self, until: float) -> Iterator[tuple[int, Alert]]:
         """Alerts with their partitions, until the time is up; at least one step of each pass."""
@@ -164,8 +159,5 @@ class Evaluator(Step):
 
 def _decode_hint(value: bytes) -> Hint:
     changed = _CHANGED.decode(value)
-    return Hint(
-        changed.family,
-        changed.store_id,
-        to_millis(parse_instant(changed.window_start, "window_start")),
-    )
+    window = to_millis(parse_instant(changed.window_start, "window_start"))
+    return Hint(changed.family, changed.store_id, window)

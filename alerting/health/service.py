@@ -6,17 +6,16 @@ The count is repeated every few minutes in the background.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import structlog
 
+from alerting.evaluate.scope.calendar import StoreCalendarDays, start_of_window
+from alerting.evaluate.scope.rule_set import applies_to, resolve_metrics
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_window
-from alerting.evaluate.snapshot.rule_readings import applies_to, resolve_metrics
-from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.health.gauges import AlertFacts, AlertGauge
+from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader, list_requests
 from alerting.health.store import (
     EvaluatedPartition,
     HealthTarget,
@@ -26,11 +25,11 @@ from alerting.health.store import (
     find_day_reasons,
     partition_health,
 )
+from alerting.health.watch import AlertFacts, AlertGauge
 from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion, version_at
 from runtime.http.exposition import MetricSample
-from serving.questions.active_stores import ActiveStores
-from serving.questions.known_stores import KnownStores
+from serving.questions.known_stores import ActiveStores, KnownStores
 from serving.questions.stores import StoreRegistry
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
@@ -64,10 +63,7 @@ class HealthPage(NamedTuple):
 
 
 class _HealthReading(NamedTuple):
-    """What one request reads once and uses to evaluate all its stores.
-
-    `now`: milliseconds since 1970 (UTC).
-    """
+    """What one request reads once for all its stores; `now`: milliseconds since 1970 (UTC)."""
 
     snapshot: SnapshotReader
     active: ActiveStores
@@ -96,22 +92,21 @@ class RuleHealthService:
     async def read_page(
         self, rule_id: str, store_ids: Collection[str], after: str, limit: int
     ) -> HealthPage:
-        """The health of the named stores that the rule covers, after the store `after`.
-
-        Raises UnknownName, ViewsUnreachable.
-        """
+        """The health of the named stores after `after`. Raises UnknownName, ViewsUnreachable."""
         chain = await self.rules.versions(rule_id)
         now = self.now()
         version = version_at(chain, start_of_window(now))
         if version is None or version.retired:
             return HealthPage(None, ())
-        ids = self._select_stores(version, store_ids, now)
-        waiting = [store_id for store_id in ids if store_id > after]
+        ids = sorted(store_id for store_id in store_ids if store_id > after)
+        waiting = [store_id for store_id in ids if self._covers(version, store_id, now)]
         page = waiting[: min(limit, MAX_STORES)]
         more = page[-1] if len(waiting) > len(page) else None
         metrics = resolve_metrics(version.rule)
         if metrics is None:
-            return HealthPage(version, _catalogue_health(version, page), more)
+            since = version.effective_from
+            unknown = (StoreHealth(store_id, "catalogue", since) for store_id in page)
+            return HealthPage(version, tuple(unknown), more)
         checked = RuleInForce(version, metrics)
         # One page at a time: each costs CPU time and reads from the tables.
         async with self._turn:
@@ -130,14 +125,13 @@ class RuleHealthService:
         now = self.now()
         found: Counter[tuple[str, UnevaluatedReason]] = Counter()
         checked: list[RuleInForce] = []
-        ordered = sorted(chains.items())
-        for _, chain in ordered[:MAX_RULES]:
+        for _, chain in sorted(chains.items())[:MAX_RULES]:
             version = version_at(chain, start_of_window(now))
             metrics = resolve_metrics(version.rule) if version else None
             if version is None or version.retired:
                 continue
             if metrics is None:
-                count = len(self._select_stores(version, store_ids, now))
+                count = sum(self._covers(version, store_id, now) for store_id in store_ids)
                 found[version.rule.rule_id, "catalogue"] += count
             else:
                 checked.append(RuleInForce(version, metrics))
@@ -146,7 +140,7 @@ class RuleHealthService:
             # Store by store, so that rules share what they read of it.
             for store_id in store_ids:
                 for rule in checked:
-                    if not self._select_stores(rule.version, [store_id], now):
+                    if not self._covers(rule.version, store_id, now):
                         continue
                     # One day is enough: a count does not need the begin.
                     health = await self._store_health(rule, store_id, read, most_days=1)
@@ -156,44 +150,35 @@ class RuleHealthService:
         return found
 
     async def _begin(self, checked: Sequence[RuleInForce]) -> _HealthReading:
-        snapshot = SnapshotReader(self.views, self._registry, self.settings, self._baselines)
+        snapshot = SnapshotReader(self.views, self._registry, self.settings, self._baselines.read)
         active = ActiveStores(self.views, self.settings.partitions)
         await active.read({name for rule in checked for name in rule.metrics.families})
         # In a thread, because the first call waits for the brokers.
         facts = await asyncio.to_thread(self.facts)
-        states = {}
-        for number, tick in facts.ticks.items():
-            # A partition that was never evaluated has no state.
-            if number in facts.evaluated_at:
-                states[number] = EvaluatedPartition(tick, facts.evaluated_at[number])
+        # A partition that was never evaluated has no state.
+        states = {
+            number: EvaluatedPartition(tick, facts.evaluated_at[number])
+            for number, tick in facts.ticks.items()
+            if number in facts.evaluated_at
+        }
         return _HealthReading(snapshot, active, states, self.now())
 
-    def _select_stores(
-        self,
-        version: RuleVersion,
-        named: Iterable[str],
-        now: int,
-    ) -> list[str]:
-        """The named stores that the rule covers today, ascending."""
-        found = []
-        for store_id in sorted(named):
-            store = self._registry.store(store_id)
-            # A store may enter and leave a group of the stores file.
-            today = StoreCalendarDays(store).date(now)
-            if applies_to(version.rule, store, today):
-                found.append(store_id)
-        return found
+    def _covers(self, version: RuleVersion, store_id: str, now: int) -> bool:
+        store = self._registry.store(store_id)
+        # By today: a store may enter and leave a group of the stores file.
+        return applies_to(version.rule, store, StoreCalendarDays(store).date(now))
 
     async def _store_health(
         self, checked: RuleInForce, store_id: str, read: _HealthReading, most_days: int = MAX_DAYS
     ) -> StoreHealth:
         number = partition_number(store_id, self.settings.partitions)
         senders = read.active.partition_stores(number)
-        senders_by_family = [senders.get(name, {}) for name in checked.metrics.families]
+        of_families = [senders.get(name, {}) for name in checked.metrics.families]
+        first_days = [of_family.get(store_id) for of_family in of_families]
+        first_sent = [day for day in first_days if day is not None]
         # A rule of two families needs data of both of them.
-        if any(store_id not in first_days for first_days in senders_by_family):
+        if len(first_sent) < len(first_days):
             return StoreHealth(store_id, "never_sent")
-        first_sent = [first_days[store_id] for first_days in senders_by_family]
         state = read.partitions.get(number)
         if state is None:
             return StoreHealth(store_id, "not_evaluated")
@@ -217,18 +202,14 @@ async def _window_health(checked: RuleInForce, read: HealthTarget, most_days: in
         # Windows before the version in force belong to earlier versions.
         if span.end <= checked.version.effective_from:
             return StoreHealth(read.store_id, newest, since)
-        await read.snapshot.read(checked.list_requests(read.store_id, span))
+        requests = list_requests(checked.version.rule, checked.metrics, read.store_id, span)
+        await read.snapshot.read(requests)
         for window, reason in await asyncio.to_thread(find_day_reasons, checked, read, span):
             if reason is None or window < checked.version.effective_from:
                 return StoreHealth(read.store_id, newest, since)
             newest, since = newest or reason, window
         end = span.start
     return StoreHealth(read.store_id, newest, since, is_earlier=newest is not None)
-
-
-def _catalogue_health(version: RuleVersion, store_ids: Sequence[str]) -> tuple[StoreHealth, ...]:
-    since = version.effective_from
-    return tuple(StoreHealth(store_id, "catalogue", since) for store_id in store_ids)
 
 
 @dataclass

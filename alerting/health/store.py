@@ -1,23 +1,21 @@
 """Whether one rule is evaluated in one store: its closed windows, from the newest back."""
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
-from alerting.evaluate.snapshot.calendar import (
+from alerting.evaluate.scope.calendar import (
     WindowSpan,
     start_of_window,
     utc_span,
     windows_in_schedule,
 )
-from alerting.evaluate.snapshot.rule_readings import VersionMetrics
-from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, list_requests
+from alerting.evaluate.scope.rule_set import VersionMetrics
+from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.snapshot.window_facts import EvaluationTick, WindowCells, build_facts
 from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion
 from tally.alerts.tick import Tick
 from tally.time.windows import WINDOW_MILLIS
 
-_ONE_DAY = timedelta(days=1)
 # A rule that the evaluator has not processed for this long counts as not evaluated at all.
 _MAX_EVALUATION_LAG = WINDOW_MILLIS
 
@@ -97,10 +95,7 @@ class StoreHealth(NamedTuple):
 
 
 class EvaluatedPartition(NamedTuple):
-    """The merged ticks of a partition, and the time of the tick that was evaluated last.
-
-    `evaluated_at`: milliseconds since 1970 (UTC).
-    """
+    """The merged ticks of a partition, and when the last one was evaluated, ms since 1970 (UTC)."""
 
     tick: Tick
     evaluated_at: int
@@ -128,10 +123,6 @@ class RuleInForce(NamedTuple):
         """What is known of windows in a partition, and up to where they are closed."""
         return EvaluationTick.from_tick(tick, self.version.rule, self.metrics)
 
-    def list_requests(self, store_id: str, span: WindowSpan) -> Iterator[ReadRequest]:
-        """The readings needed for windows of one local day."""
-        return list_requests(self.version.rule, self.metrics, store_id, span)
-
 
 def partition_health(
     checked: RuleInForce, store_id: str, state: EvaluatedPartition, now: int
@@ -158,7 +149,7 @@ def find_day_reasons(
     """
     (version, metrics), snapshot, store_id = checked, read.snapshot, read.store_id
     looked_at = windows_in_schedule(version.rule, snapshot.days(store_id), span)
-    begun = utc_span(read.first_day + _ONE_DAY).start
+    begun = utc_span(read.first_day + timedelta(days=1)).start
     known_by = checked.evaluation_tick(read.partition.tick)
     reasons: list[tuple[int, UnevaluatedReason | None]] = []
     for window in reversed([*snapshot.windows(version.rule, metrics, store_id, span)]):

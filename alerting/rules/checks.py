@@ -1,11 +1,16 @@
 """Checks of a rule for contradictions in itself and with the catalogue of metrics."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from alerting.rules.conditions import UPWARD, has_same_form, negate, overlap
 from alerting.rules.field_descriptions import FIELD_HELP
 from alerting.rules.rule import AgainstBaseline, Condition, Rule, Threshold
+from runtime.registry.sources import KINDS
+from schemas import loader
+from schemas.metric import AdditiveShape, AnyMetric, MaximumShape, MinimumShape, RatioShape
+from tally.families.kind import ADDITIVE
 
 
 class MetricFacts(NamedTuple):
@@ -33,14 +38,14 @@ class RuleCatalogue(NamedTuple):
 
 def find_problems(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
     """The problems of a rule, one line each: field, what is wrong, the fix."""
-    silent = rule.kind == "silence"
-    checks = [_check_silence(rule, catalogue)] if silent else [_check_values(rule, catalogue)]
-    checks += [_check_subject(rule, catalogue), _check_minimum(rule, catalogue)]
+    check_kind = _check_silence if rule.kind == "silence" else _check_values
+    problems = [*check_kind(rule, catalogue), *_check_subject(rule, catalogue)]
+    problems += _check_minimum(rule, catalogue)
     if rule.kind == "stock":
-        checks.append(_check_stock(rule))
+        problems += _check_stock(rule)
     if rule.rule_id in rule.unless:
-        checks.append(iter(["unless: a rule cannot wait for itself; take it out"]))
-    return [problem for check in checks for problem in check]
+        problems.append("unless: a rule cannot wait for itself; take it out")
+    return problems
 
 
 def find_unsupported_field(rule: Rule) -> str | None:
@@ -62,13 +67,9 @@ def _check_silence(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
         yield f"family: a silence rule needs one: {FIELD_HELP['family'].allowed}"
     elif rule.family not in catalogue.families:
         yield f"family: there is no {rule.family!r}; {_list_known(catalogue.families)}"
-    for name, value in (
-        ("metric", rule.metric),
-        ("condition", rule.condition),
-        ("clear", rule.clear),
-        ("and", rule.and_ or None),
-        ("minimum", rule.minimum or None),
-    ):
+    values = {"metric": rule.metric, "condition": rule.condition, "clear": rule.clear}
+    parts = {"and": rule.and_ or None, "minimum": rule.minimum or None}
+    for name, value in {**values, **parts}.items():
         if value is not None:
             yield f"{name}: a silence rule has none; leave it out"
     if rule.grain != "quarter_hour":
@@ -91,8 +92,11 @@ def _check_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
     if facts is None:
         yield f"metric: there is no {rule.metric!r}; {_list_known(catalogue.metrics)}"
         return
-    if (rule.kind == "stock") != (facts.kind == "stock"):
-        yield _stock_kind_problem(rule.metric, facts)
+    if rule.kind != "stock" and facts.kind == "stock":
+        # Two stock numbers of a window are evaluated: its minimum and the value at its end.
+        yield f"metric: {rule.metric} is a stock; write `kind: stock`"
+    elif rule.kind == "stock" and facts.kind != "stock":
+        yield f"metric: {rule.metric} is no stock; a stock rule needs one, e.g. stock_on_hand"
     yield from _check_share(rule, rule.metric, facts)
     yield from _check_further(rule, catalogue)
     yield from _check_grain(rule, catalogue)
@@ -151,13 +155,6 @@ def _eager_problem(metric: str) -> str:
     )
 
 
-def _stock_kind_problem(metric: str, facts: MetricFacts) -> str:
-    if facts.kind == "stock":
-        # Two stock numbers of a window are evaluated: its minimum and the value at its end.
-        return f"metric: {metric} is a stock; write `kind: stock`"
-    return f"metric: {metric} is no stock; a stock rule needs one, e.g. stock_on_hand"
-
-
 def _check_condition(rule: Rule) -> Iterator[str]:
     condition, clear = rule.condition, rule.clear
     if condition is None:
@@ -166,7 +163,9 @@ def _check_condition(rule: Rule) -> Iterator[str]:
     if (rule.kind == "baseline") != isinstance(condition, AgainstBaseline):
         advice = "kind: baseline" if rule.kind != "baseline" else "a `baseline` in `condition`"
         yield f"condition: a {rule.kind} rule has no such condition; write {advice}"
-    if isinstance(condition, AgainstBaseline) and _has_too_few_samples(condition):
+    if isinstance(condition, AgainstBaseline) and (
+        condition.baseline == "same_weekday_4w" and condition.sigmas is not None
+    ):
         yield (
             "condition: four values say nothing of deviations; write `change`, or"
             " `baseline: hour_of_week`"
@@ -185,10 +184,6 @@ def _check_condition(rule: Rule) -> Iterator[str]:
         yield "clear: some values fulfil it and condition too; move one of them away"
     elif rule.kind == "stock" and clear == negate(condition):
         yield "clear: nothing lies between it and condition; leave a gap, so that stock may waver"
-
-
-def _has_too_few_samples(condition: AgainstBaseline) -> bool:
-    return condition.sigmas is not None and condition.baseline == "same_weekday_4w"
 
 
 def _check_stock(rule: Rule) -> Iterator[str]:
@@ -241,3 +236,41 @@ def _is_provable(condition: Condition | None, facts: MetricFacts) -> bool:
 
 def _list_known(names: Iterable[str]) -> str:
     return f"there are {', '.join(sorted(names)) or 'none'}"
+
+
+@cache
+def rule_catalogue() -> RuleCatalogue:
+    """The metrics of schemas/ and of all sources, and the families. Raises BadSource."""
+    metrics = {entry.id: _to_metric_facts(entry) for entry in loader.metrics()}
+    families = {name: source.family.axes for name, source in loader.sources().items()}
+    return RuleCatalogue(metrics, families)
+
+
+def _to_metric_facts(entry: AnyMetric) -> MetricFacts:
+    sources = [loader.sources()[name] for name in entry.families]
+    # In a derived family a later record may lower the value of earlier ones.
+    adds_up = all(KINDS[source.family.kind] is ADDITIVE for source in sources)
+    return MetricFacts(
+        kind=entry.kind,
+        families=entry.families,
+        axes=entry.by,
+        only_rises=adds_up and (_never_falls(entry) or isinstance(entry, MaximumShape)),
+        only_falls=adds_up and isinstance(entry, MinimumShape),
+        denominator=entry.value.denominator if isinstance(entry, RatioShape) else None,
+    )
+
+
+def _never_falls(entry: AnyMetric) -> bool:
+    """Whether a further record can never lower the sum, by its source's descriptor.
+
+    A receipt that is taken back adds -1: such a field has no minimum.
+    """
+    # A subtracted part rises too, and the whole falls.
+    if not isinstance(entry, AdditiveShape) or -1 in entry.value.sum.values():
+        return False
+    (family,) = entry.families
+    source = loader.sources()[family]
+    counted = {part.name for part in source.family.parts if part.kind == "count"}
+    limited = (entry for entry in source.fields if entry.minimum is not None)
+    never_negative = {entry.name for entry in limited if (entry.minimum or 0) >= 0}
+    return entry.value.sum.keys() <= counted | never_negative

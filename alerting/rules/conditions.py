@@ -10,12 +10,8 @@ from fractions import Fraction
 from alerting.rules.rule import AgainstBaseline, ComparisonSign, Condition, Threshold
 from tally.alerts.baseline import ExactValue, WindowBaseline
 
-OPPOSITE: Mapping[ComparisonSign, ComparisonSign] = {
-    ">=": "<",
-    ">": "<=",
-    "<=": ">",
-    "<": ">=",
-}
+_OPPOSITE: Mapping[ComparisonSign, ComparisonSign]
+_OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
 # A higher value fulfils a condition with one of these signs.
 UPWARD: tuple[ComparisonSign, ...] = (">=", ">")
 _WITH_EQUAL = (">=", "<=")
@@ -35,7 +31,7 @@ def negate(condition: Condition) -> Threshold | None:
     Threshold(op='<', value=Decimal('6'))
     """
     if isinstance(condition, Threshold):
-        return replace(condition, op=OPPOSITE[condition.op])
+        return replace(condition, op=_OPPOSITE[condition.op])
     return None
 
 
@@ -43,10 +39,8 @@ def has_same_form(condition: Condition, clear: Condition) -> bool:
     """Whether both compare the same number: the value, or its distance from one baseline."""
     if isinstance(condition, Threshold) or isinstance(clear, Threshold):
         return type(condition) is type(clear)
-    return (condition.baseline, condition.sigmas is None) == (
-        clear.baseline,
-        clear.sigmas is None,
-    )
+    has_both = (condition.sigmas is None) == (clear.sigmas is None)
+    return has_both and condition.baseline == clear.baseline
 
 
 def overlap(condition: Condition, clear: Condition) -> bool:
@@ -80,7 +74,7 @@ def matches_condition(
     False
     """
     if isinstance(condition, Threshold):
-        return _matches_threshold(condition, value)
+        return _OPERATORS[condition.op](condition.value, value)
     return None if baseline is None else _matches_baseline(condition, value, baseline)
 
 
@@ -98,10 +92,6 @@ def matches_clear(
     if baseline is None or baseline.variance <= 0:
         return None
     return Fraction(value - baseline.mean) ** 2 <= _limit_squared(clear.sigmas, baseline)
-
-
-def _matches_threshold(threshold: Threshold, value: ExactValue) -> bool:
-    return _OPERATORS[threshold.op](threshold.value, value)
 
 
 def threshold_value(
@@ -137,7 +127,8 @@ def _matches_baseline(
     # A mean of zero or less has no percentages.
     if condition.change is None or baseline.mean <= 0:
         return None
-    return _matches_threshold(condition.change_threshold, 100 * distance / baseline.mean)
+    change = condition.change_threshold
+    return _OPERATORS[change.op](change.value, 100 * distance / baseline.mean)
 
 
 def _limit_squared(sigmas: float, baseline: WindowBaseline) -> Fraction:

@@ -3,25 +3,24 @@
 The values come from JSON, or from YAML whose scalars are all texts; pydantic checks their shape.
 """
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
-from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
-
-from alerting.rules.rule_values import (
-    ChangeText,
-    ClockText,
-    ConditionValue,
-    Deviations,
-    MinimumCount,
-    NameText,
-    RunLength,
-    ShortText,
-    check_unique,
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    WithJsonSchema,
 )
+
 from tally.alerts.baseline import BaselineName
 from tally.config.plain_values import (
     AS_INTEGER,
@@ -33,31 +32,98 @@ from tally.config.plain_values import (
     WORD,
     FileStoreId,
     Flag,
+    shorten_value,
 )
 from tally.time.opening_hours import WEEKDAYS, ClockSpan, expand_weekdays, parse_clock_span
 
 # The most entries of a list, and of the list of stores.
 MAX_ENTRIES, MAX_STORES = 100, 10_000
+# A number of a condition as text: up to 15 digits, and 6 after the point. Python accepts more as a
+# number (1_000, nan, 1e400), which in a hand-written file is a mistake.
+DECIMAL_PATTERN = r"-?[0-9]{1,15}(\.[0-9]{1,6})?"
+_DECIMAL = re.compile(DECIMAL_PATTERN + r"\Z")
+_DECIMAL_LIMIT = 10**15
+_CHANGE_PATTERN = r"(<=|>=) ?([+-]?[0-9]{1,4}) ?%"
+_CHANGE = re.compile(_CHANGE_PATTERN + r"\Z")
+# Control characters, lone surrogates and line separators; and signs that reverse text direction.
+_INVISIBLE_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
+_DIRECTION_SIGNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _check_visible(text: str) -> str:
+    for sign in text:
+        if sign in _DIRECTION_SIGNS or unicodedata.category(sign) in _INVISIBLE_CATEGORIES:
+            raise ValueError(f"holds the unseen character U+{ord(sign):04X}; take it out")
+    return text
+
+
+def check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names. Raises ValueError for one that stands there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{name} stands there twice; name each once")
+        seen.add(name)
+    return names
+
+
+def _read_decimal(value: object) -> Decimal:
+    """A number as written; a float becomes the shortest decimal that stands for it."""
+    if isinstance(value, Decimal) or (type(value) is int and abs(value) < _DECIMAL_LIMIT):
+        return Decimal(value)
+    text = repr(value) if isinstance(value, float) else value
+    if isinstance(text, str) and _DECIMAL.match(text):
+        return Decimal(text)
+    raise ValueError(
+        f"{shorten_value(value)} is no number of up to 15 digits, and 6 after the point,"
+        " e.g. 6 or 0.25"
+    )
+
+
+def _read_change(value: object) -> str:
+    matched = _CHANGE.match(value) if isinstance(value, str) else None
+    if matched is None:
+        raise ValueError(f"{shorten_value(value)} is no change in percent, e.g. `<= -30 %`")
+    # One spelling, so that the same change written differently is the same rule.
+    return f"{matched[1]} {int(matched[2])} %"
+
+
+def _read_sigmas(value: object) -> float:
+    number = float(_read_decimal(value))
+    if not 0 < number <= 100:
+        raise ValueError(f"{shorten_value(value)} is no number above 0, at most 100")
+    return number
+
+
+# The longest run is a day of quarter hours.
+RunLength = Annotated[int, Field(strict=True, ge=1, le=96), AS_INTEGER]
+ShortText = Annotated[str, Field(max_length=200), AfterValidator(_check_visible)]
+NameText = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_visible)]
+ClockText = Annotated[str, Field(max_length=20)]
+# Within the exact range of a float, so that readers in other languages get the same number.
+MinimumCount = Annotated[int, Field(strict=True, ge=1, le=10**15), AS_INTEGER]
+ConditionValue = Annotated[
+    Decimal,
+    BeforeValidator(_read_decimal),
+    # A number as people write it, or a string as a record has it.
+    WithJsonSchema({"type": ["number", "string"], "pattern": f"^{DECIMAL_PATTERN}$"}),
+]
+ChangeText = Annotated[str, Field(pattern=f"^{_CHANGE_PATTERN}$"), BeforeValidator(_read_change)]
+Deviations = Annotated[float, Field(gt=0, le=100), BeforeValidator(_read_sigmas)]
 
 
 def _condition_tag(value: object) -> str:
     """The form of a condition; the field `baseline` alone distinguishes the two."""
-    is_baseline = isinstance(value, AgainstBaseline) or (
-        isinstance(value, Mapping) and "baseline" in value
-    )
-    return OTHER_FIELDS if is_baseline else FIELDS
+    if isinstance(value, Mapping):
+        return OTHER_FIELDS if "baseline" in value else FIELDS
+    return OTHER_FIELDS if isinstance(value, AgainstBaseline) else FIELDS
 
 
 # msgspec, which reads the records of deliveries, takes Meta; pydantic takes Field. The anchor is \Z
 # there, because $ would also accept a trailing newline.
-RuleId = Annotated[
-    str, Meta(pattern=r"^[a-z][a-z0-9-]{0,62}\Z"), Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")
-]
-ChannelId = Annotated[
-    str,
-    Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"),
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-]
+_RULE_ID, _CHANNEL_ID = r"[a-z][a-z0-9-]{0,62}", r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+RuleId = Annotated[str, Meta(pattern=rf"^{_RULE_ID}\Z"), Field(pattern=f"^{_RULE_ID}$")]
+ChannelId = Annotated[str, Meta(pattern=rf"^{_CHANNEL_ID}\Z"), Field(pattern=f"^{_CHANNEL_ID}$")]
 RuleKind = Literal["threshold", "baseline", "silence", "stock"]
 Subject = Literal["none", "item", "till", "device", "zone", "category"]
 ComparisonSign = Literal[">=", ">", "<=", "<"]

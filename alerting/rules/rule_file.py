@@ -1,18 +1,21 @@
-"""Rules as people write them: parsed, and checked against the catalogue and other rules."""
+"""Rules as people write them, one YAML file per rule: parsed, checked, and written."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from pydantic import ValidationError
 
-from alerting.rules.checks import RuleCatalogue, find_problems
+from alerting.rules.checks import RuleCatalogue, find_problems, rule_catalogue
 from alerting.rules.field_descriptions import FIELD_HELP, UNSUPPORTED_FIELDS
-from alerting.rules.rule import MAX_ENTRIES, MAX_STORES, RULE_ADAPTER, Rule
+from alerting.rules.rule import MAX_ENTRIES, MAX_STORES, RULE_ADAPTER, Rule, rule_to_fields
+from runtime.registry.strict_yaml import dump_yaml, parse_yaml
 from tally.config.plain_values import list_problems, shorten_value
 from tally.errors import BadRule
 
+# Room for the ids of 10,000 stores at full length, within what Kafka's client sends in one record.
+MAX_BYTES = 900_000
 _MAX_CYCLES, _MAX_NAMED_RULES = 20, 6
-
 _WANTED = {name: words.allowed for name, words in FIELD_HELP.items()}
 # Defaults of a kind that differ from those of the others.
 _KIND_DEFAULTS: Mapping[str, Mapping[str, str]] = {
@@ -21,7 +24,6 @@ _KIND_DEFAULTS: Mapping[str, Mapping[str, str]] = {
     # The current stock is a fact at once, and only a single article can be sold out.
     "stock": {"evaluate": "eager", "subject": "item"},
 }
-_KNOWN = ", ".join(_WANTED)
 # More than a rule or a part of it has, and few enough to answer each unknown field with a line.
 _MAX_FIELDS = 64
 
@@ -48,7 +50,9 @@ def rule_from_fields(fields: object) -> Rule:
             [f"{shorten_value(fields)} is no rule; fields are wanted, e.g. `rule_id: no-visitors`"]
         )
     if len(fields) > _MAX_FIELDS:
-        raise BadRule([f"{len(fields):,} fields, of which most are unknown; known are {_KNOWN}"])
+        raise BadRule(
+            [f"{len(fields):,} fields, of which most are unknown; known are {', '.join(_WANTED)}"]
+        )
     # Each wrong entry would be a problem, so they are counted before they are checked.
     long = {name: value for name, value in fields.items() if _is_too_long(name, value)}
     if long:
@@ -62,7 +66,7 @@ def rule_from_fields(fields: object) -> Rule:
         return RULE_ADAPTER.validate_python({**defaults, **fields})
     except ValidationError as error:
         problems = list_problems(error, _WANTED)
-    raise BadRule([*map(_explain_unsupported, problems)])
+    raise BadRule(map(_explain_unsupported, problems))
 
 
 def find_contradictions(
@@ -85,7 +89,10 @@ def find_contradictions(
         # No new rule can break a circle that consists only of rules in force.
         if named := [name for name in circle if name in rules]:
             at = circle.index(named[0])
-            shown = _cycle_text(circle[at:] + circle[:at])
+            links = circle[at:] + circle[:at]
+            # A circle of thousands of rules must still fit on one line.
+            left_out = ["…"] if len(links) > _MAX_NAMED_RULES else []
+            shown = " → ".join([*links[:_MAX_NAMED_RULES], *left_out, links[0]])
             problem = f"unless: {shown} is a circle, and each waits for the other; break it"
             found.setdefault(named[0], []).append(problem)
     return found
@@ -109,12 +116,6 @@ def _find_cycles(unless: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
             del graph[circle[0]][circle[1]]
 
 
-def _cycle_text(circle: Sequence[str]) -> str:
-    # A circle of thousands of rules must still fit on one line.
-    left_out = ["…"] if len(circle) > _MAX_NAMED_RULES else []
-    return " → ".join([*circle[:_MAX_NAMED_RULES], *left_out, circle[0]])
-
-
 def _is_too_long(name: object, value: object) -> bool:
     if name not in _WANTED:
         return False
@@ -129,3 +130,48 @@ def _explain_unsupported(problem: str) -> str:
     if name not in UNSUPPORTED_FIELDS:
         return problem
     return f"{name}: is no field: {UNSUPPORTED_FIELDS[name]}; leave it out"
+
+
+def parse_rule_yaml(text: str | bytes, catalogue: RuleCatalogue | None = None) -> Rule:
+    """Parse the YAML text as a rule; metrics are of the catalogue, by default the product's.
+
+    Raises BadRule with one line for each problem: field, what is wrong, the fix.
+    """
+    try:
+        content = text if isinstance(text, bytes) else text.encode()
+        # Checked before parsing: the parser takes seconds per megabyte.
+        if len(content) > MAX_BYTES:
+            raise BadRule([f"the text has {len(content):,} bytes; {MAX_BYTES:,} are the most"])
+        document = parse_yaml(content)
+    # A text with half of a surrogate pair cannot be encoded.
+    except ValueError as error:
+        # The text quotes the file, whose content is untrusted: it is made safe for a terminal.
+        signs = (sign if sign.isprintable() else "?" for sign in str(error)[:300])
+        shown = "".join(signs)
+        raise BadRule([f"it cannot be read as YAML: {shown}"]) from error
+    return validate_rule(document, catalogue or rule_catalogue())
+
+
+def dump_rule_yaml(rule: Rule) -> str:
+    """The YAML text that parse_rule_yaml() reads as the rule, without fields that are defaults."""
+    plain = rule_from_fields({"rule_id": rule.rule_id, "kind": rule.kind})
+    default = rule_to_fields(plain) | {"kind": "threshold"}
+    values = rule_to_fields(rule)
+    named = {name: value for name, value in values.items() if value != default[name]}
+    return dump_yaml({"rule_id": rule.rule_id, **_to_texts(named)})
+
+
+def _to_texts(value: Any) -> Any:
+    """The value with every scalar as the text from which it is parsed."""
+    match value:
+        case dict():
+            # One of `change` and `sigmas` is given, and the other is None.
+            values = {name: entry for name, entry in value.items() if entry is not None}
+            return {name: _to_texts(entry) for name, entry in values.items()}
+        case list():
+            return [_to_texts(entry) for entry in value]
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:.6f}".rstrip("0").rstrip(".")
+    return str(value)

@@ -1,4 +1,4 @@
-"""Versions of rules, computed only from the records of the rules topic.
+"""Versions of rules, computed only from the records of the rules topic; and their changes.
 
 The changes of a rule have one order. Each record names the change that it follows; if several
 records follow the same change, the one with the lowest offset holds for good, and the others change
@@ -12,7 +12,7 @@ of a key holds, and the order of their offsets does not matter.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -27,10 +27,10 @@ from alerting.rules.rule import (
     with_cosmetics,
 )
 from alerting.rules.rule_file import rule_from_fields
-from tally.errors import BadRule
+from tally.errors import BadRule, TallyError
 from tally.time.windows import WINDOW_MILLIS
 
-_MAX_PROBLEM = 300
+RuleChange = Literal["new", "version", "revision", "same"]
 _Ordinal = Annotated[int, Meta(ge=1, le=10**9)]
 
 
@@ -135,10 +135,7 @@ class RuleSource(Protocol):
     """The source from which rules are read."""
 
     def read(self, until: int | None = None) -> RuleHistory:
-        """The rule versions below the offset `until`.
-
-        Raises KafkaException or StackError when they cannot be read.
-        """
+        """The rule versions below the offset `until`. Raises KafkaException, StackError."""
 
 
 def effective_from(arrived_ms: int) -> int:
@@ -180,7 +177,7 @@ def parse_entry(record: RuleRecord) -> RuleEntry:
         if stored.key.encode() != record.key:
             raise BadRule([f"its key is not {stored.key}"])
     except (BadRule, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        problem = f"offset {record.offset}: {str(error)[:_MAX_PROBLEM]}"
+        problem = f"offset {record.offset}: {str(error)[:300]}"
         return RuleEntry(record.offset, record.arrived_ms, None, problem)
     return RuleEntry(record.offset, record.arrived_ms, stored)
 
@@ -196,62 +193,53 @@ def build_history(entries: Iterable[RuleEntry]) -> RuleHistory:
         else:
             history = histories.setdefault(entry.stored.rule.rule_id, _ChangeHistory())
             history.add(entry.stored, entry.arrived_ms)
-    chains = {rule_id: history.to_versions() for rule_id, history in histories.items()}
+    chains: dict[str, tuple[RuleVersion, ...]] = {}
     effective: dict[str, StoredRule] = {}
-    for history in histories.values():
-        effective |= history.effective_changes()
-    written = {rule_id: chain for rule_id, chain in chains.items() if chain}
-    return RuleHistory(written, effective, tuple(unread))
+    for rule_id, history in histories.items():
+        effective |= {key: stored for key, (stored, _) in history.stored.items()}
+        if versions := history.compute_versions():
+            chains[rule_id] = tuple(versions[number] for number in sorted(versions))
+    return RuleHistory(chains, effective, tuple(unread))
 
 
 def change_number(newest: RuleVersion | None) -> RuleChangeNumber:
     """The number of a rule's newest change, which the next change names as `after`."""
-    if newest is None:
-        return RuleChangeNumber()
-    return RuleChangeNumber(newest.version, newest.revision)
+    return RuleChangeNumber(newest.version, newest.revision) if newest else RuleChangeNumber()
 
 
 @dataclass
 class _ChangeHistory:
     """The changes of one rule, added in the order of their offsets.
 
-    `_stored`: the changes that may hold, with their arrival, by key; `_versions`: the versions that
+    `stored`: the changes that may hold, with their arrival, by key; `_versions`: the versions that
     they make, None until computed.
     """
 
-    _stored: dict[str, tuple[StoredRule, int]] = field(default_factory=dict)
+    stored: dict[str, tuple[StoredRule, int]] = field(default_factory=dict)
     _versions: dict[int, RuleVersion] | None = None
 
     def add(self, stored: StoredRule, arrived_ms: int) -> None:
         """Adds the change, unless another one came before it."""
         if stored.after is None:
             # This is an old record; the first of a key holds in any order.
-            if stored.key not in self._stored:
-                self._stored[stored.key] = stored, arrived_ms
+            if stored.key not in self.stored:
+                self.stored[stored.key] = stored, arrived_ms
                 self._versions = None
             return
-        versions = self._compute_versions()
+        versions = self.compute_versions()
         newest = versions[max(versions)] if versions else None
         if stored.after == change_number(newest) and _is_next(stored, newest):
             # An old record under this key has revised nothing, or it would be the newest change.
-            self._stored[stored.key] = stored, arrived_ms
+            self.stored[stored.key] = stored, arrived_ms
             _apply_change(stored, arrived_ms, versions)
 
-    def to_versions(self) -> tuple[RuleVersion, ...]:
-        """The versions in ascending order."""
-        versions = self._compute_versions()
-        return tuple(versions[number] for number in sorted(versions))
-
-    def effective_changes(self) -> dict[str, StoredRule]:
-        """The changes that hold, by key."""
-        return {key: stored for key, (stored, _) in self._stored.items()}
-
-    def _compute_versions(self) -> dict[int, RuleVersion]:
+    def compute_versions(self) -> dict[int, RuleVersion]:
+        """The versions by number, which counts from 1 on; in any order."""
         if self._versions is None:
             self._versions = {}
             # Versions come first and the highest revision last, because its writer knew the others.
-            by_number = sorted(self._stored.values(), key=lambda entry: entry[0].revision)
-            for stored, arrived_ms in by_number:
+            changes = sorted(self.stored.values(), key=lambda change: change[0].revision)
+            for stored, arrived_ms in changes:
                 _apply_change(stored, arrived_ms, self._versions)
         return self._versions
 
@@ -297,3 +285,66 @@ def _parse_stored(value: object) -> StoredRule:
         retired=shape.retired,
         after=shape.after,
     )
+
+
+class RuleFieldChange(NamedTuple):
+    """A field that gets another value, as written in a file; None where it has no value."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+class RulePlan(NamedTuple):
+    """The plan for a rule: the record to write, None if nothing changes, and the changed fields."""
+
+    rule_id: str
+    change: RuleChange
+    stored: StoredRule | None
+    fields: tuple[RuleFieldChange, ...]
+
+
+def plan_rule(rule: Rule, newest: RuleVersion | None) -> RulePlan:
+    """The plan for applying a rule after its newest version, None where the rule does not exist.
+
+    A retired rule comes back as a further version. The record to write names the newest version as
+    the change that it follows.
+    """
+    after = change_number(newest)
+    before = rule_to_fields(newest.rule) if newest else {}
+    fields = tuple(
+        RuleFieldChange(name, before.get(name), value)
+        for name, value in rule_to_fields(rule).items()
+        if before.get(name) != value
+    )
+    # A retired rule needs a version even with the same meaning: it raised nothing in between.
+    if newest is None or newest.retired or meaning_fields(rule) != meaning_fields(newest.rule):
+        stored = StoredRule(rule=rule, version=after.version + 1, after=after)
+        return RulePlan(rule.rule_id, "version" if newest else "new", stored, fields)
+    # Another order of stores changes only the file.
+    cosmetic = tuple(change for change in fields if change.field in COSMETIC_FIELDS)
+    if not cosmetic:
+        return RulePlan(rule.rule_id, "same", None, ())
+    revision = newest.revision + 1
+    stored = StoredRule(rule=rule, version=newest.version, revision=revision, after=after)
+    return RulePlan(rule.rule_id, "revision", stored, cosmetic)
+
+
+def plan_retirement(rule_id: str, chains: RuleHistory) -> StoredRule:
+    """The last version of a rule, from which on the rule raises no alerts.
+
+    Raises TallyError for a rule that does not exist, is retired, or that other rules wait for.
+    """
+    newest = chains.newest_version(rule_id)
+    if newest is None or newest.retired:
+        known = ", ".join(sorted(chains.active_rules())) or "none"
+        raise TallyError(f"rules: there is no rule {rule_id!r} in force; there are {known}")
+    # The other rules would wait for a rule that never opens an episode again.
+    waiting = [name for name, rule in chains.active_rules().items() if rule_id in rule.unless]
+    if waiting:
+        raise TallyError(
+            f"rules: {', '.join(waiting)} names {rule_id} in `unless`; apply it without, then"
+            f" retire {rule_id}"
+        )
+    after = change_number(newest)
+    return StoredRule(rule=newest.rule, version=newest.version + 1, retired=True, after=after)

@@ -1,30 +1,238 @@
 """Simulates a rule in one store, from a day on that no earlier one affects."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from datetime import date
 from itertools import islice
+from typing import NamedTuple
 
-from alerting.alert.ids import WHOLE_STORE
+from alerting.alert.ids import WHOLE_STORE, subject_text
 from alerting.episodes.fold import Episode, WindowVerdict
-from alerting.evaluate.scope.rule_set import VersionedRule
-from alerting.evaluate.snapshot.calendar import WindowSpan, utc_span
-from alerting.evaluate.snapshot.grains import max_run_windows
-from alerting.evaluate.snapshot.snapshot_reader import ReadRequest
+from alerting.evaluate.scope.calendar import WindowSpan, max_run_windows, utc_span
+from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
+from alerting.evaluate.scope.scope import begin_missing_stores, begin_stores
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
+from alerting.evaluate.snapshot.stock import DayShelves
 from alerting.evaluate.snapshot.window_facts import DayWindow
-from alerting.evaluate.verdicts.messages import alert_value
-from alerting.simulate.findings import IncompleteDay, SimulatedEpisode, SimulatedStore, WindowValue
-from alerting.simulate.runs import SimulatedRules, StoreRun, StoreSource
+from alerting.evaluate.state.memory import PartitionMemory
+from alerting.evaluate.verdicts.store_evaluator import StoreEvaluator, alert_value
+from alerting.evaluate.verdicts.verdicts import ReadNow, Verdicts
 from tally.alerts.message import Alert
+from tally.alerts.tick import Tick
 from tally.time.instants import DAY_MILLIS, parse_instant, to_millis
 from tally.time.windows import WINDOW_MILLIS
 
+# An article without any document: its windows are served as completely as those of any other.
+NO_ARTICLE = subject_text("item")
 # A chart shows no values if there are more subjects.
 MAX_SUBJECTS_WITH_VALUES = 6
 # How many days before the span are searched for a point of rest; each step doubles the number.
 _LEAD_DAYS = (1, 2, 4, 8, 16, 32)
 # Most shops have an article that for weeks is neither out of stock nor plentiful; it stays unsure.
 MAX_LEAD_DAYS_ARTICLES = 8
-# Evaluates the days of a span.
-RunSpan = Callable[[WindowSpan], StoreRun]
+
+
+class SimulatedEpisode(NamedTuple):
+    """An episode; its windows are given by their starts in milliseconds since 1970 (UTC).
+
+    `value`: the number of the window that raised it, in the metric's unit; `threshold`: the number
+    that it was compared with. `is_complete`: whether all windows from the begin of its first day to
+    its end are served complete.
+    """
+
+    store_id: str
+    subject: str
+    episode: Episode
+    value: float | None
+    threshold: float | None
+    is_complete: bool
+
+
+class IncompleteDay(NamedTuple):
+    """A local day with windows that are not served complete.
+
+    `incomplete_windows`: their number, among the `requested_windows` requested windows of the day;
+    these lie in [start, end), in milliseconds since 1970 (UTC).
+    """
+
+    store_id: str
+    day: date
+    start: int
+    end: int
+    incomplete_windows: int
+    requested_windows: int
+
+
+class WindowValue(NamedTuple):
+    """The number by which the rule evaluated a window, in the metric's unit.
+
+    `window`: its start, ms since 1970 (UTC). `value`: None if the window is not served complete,
+    silent, or withheld.
+    """
+
+    window: int
+    value: int | float | None
+
+
+class SimulatedStore(NamedTuple):
+    """A store's episodes in the requested span, and the parts of it that are uncertain.
+
+    `since`: the first evaluated window, ms since 1970 (UTC). `is_certain`: whether no window before
+    it could change the result. `articles`: how many articles a stock rule has looked at. `values`:
+    by subject the values of the windows of the span, if they were requested.
+    """
+
+    store_id: str
+    episodes: tuple[SimulatedEpisode, ...]
+    incomplete_days: tuple[IncompleteDay, ...]
+    since: int
+    is_certain: bool
+    articles: int = 0
+    values: Mapping[str, tuple[WindowValue, ...]] = {}
+
+
+class SimulatedRules(NamedTuple):
+    """The simulated rule, together with all rules that it waits for."""
+
+    rule: VersionedRule
+    together: RuleSet
+
+    @property
+    def is_per_article(self) -> bool:
+        """Whether the rule, or one that it waits for, evaluates articles one by one."""
+        return any(rule.is_cumulative for rule in self.together.rules)
+
+
+class StoreSource(NamedTuple):
+    """A store, a snapshot of the views, and `read_now`, which returns once it has read more.
+
+    `first_days`: the UTC day of the store's first event, by family. `missing`: the families of
+    which the store should send data and never has.
+    """
+
+    store_id: str
+    snapshot: SnapshotReader
+    read_now: ReadNow
+    first_days: Mapping[str, date]
+    missing: frozenset[str]
+
+    def first_event(self, rule: VersionedRule) -> int:
+        """The store's first event, before which no window can raise, ms since 1970 (UTC)."""
+        # A store that never sent although it should may have been silent since ever.
+        if self.missing & rule.families:
+            return 0
+        days = (self.first_days[name] for name in rule.families if name in self.first_days)
+        return min((utc_span(day).start for day in days), default=0)
+
+
+class StoreRun:
+    """The verdicts and alerts of a store on whole local days, up to the window of `now` at most.
+
+    `span`: from the start of a day to the end of one; `now`: milliseconds since 1970 (UTC).
+    """
+
+    def __init__(
+        self, rules: SimulatedRules, source: StoreSource, span: WindowSpan, now: int
+    ) -> None:
+        self._rules, self._source, self.span = rules, source, span
+        # The tick says that no family was read: windows without a generation are not known.
+        memory = PartitionMemory(0)
+        memory.tick = Tick(at=min(now, span.end - WINDOW_MILLIS))
+        store_id, days = source.store_id, source.first_days
+        begin_stores(memory, {family: {store_id: day} for family, day in days.items()})
+        begin_missing_stores(memory, dict.fromkeys(source.missing, (store_id,)), since=0)
+        self._days = source.snapshot.days(store_id)
+        self._verdicts = Verdicts(rules.together, memory, source.snapshot, source.read_now)
+        self._evaluator = StoreEvaluator(
+            rules.together, memory, self._verdicts, self._days, span.start
+        )
+
+    def alerts(self) -> list[Alert]:
+        """The messages that the evaluator would publish, with the rules that the rule waits for.
+
+        Called once; the verdicts of such rules are known only afterwards.
+        """
+        starts = self.day_starts(self.span)
+        named = {rule.rule_id: starts for rule in self._rules.together.rules}
+        return [alert for alerts in self._evaluator.evaluate(named, {}) for alert in alerts]
+
+    def day_starts(self, span: WindowSpan) -> list[int]:
+        """The local days that have a window in the span that has begun, by their starts."""
+        return self._days.day_starts(span.cut_at(self._verdicts.end))
+
+    def list_requests(self) -> list[ReadRequest]:
+        """The readings needed to evaluate the simulated rule."""
+        place = self._rules.rule, self._source.store_id
+        starts = self.day_starts(self.span)
+        return [read for day in starts for read in self._verdicts.list_requests(*place, day)]
+
+    def windows(
+        self, rule: VersionedRule, span: WindowSpan, subject: str = WHOLE_STORE
+    ) -> Iterator[DayWindow]:
+        """The windows that have begun on the days of the span."""
+        for start in self.day_starts(span):
+            yield from self._verdicts.day_windows(rule, self._source.store_id, start, subject)
+
+    def list_covered_windows(self) -> frozenset[int]:
+        """The starts of the windows that are covered for the versions that evaluate them."""
+        rule = self._rules.rule
+        # A version for whole stores does not show how articles are served, nor the reverse.
+        probes = (WHOLE_STORE, NO_ARTICLE) if rule.is_cumulative else (WHOLE_STORE,)
+        each = (
+            (window.verdict for window in self.windows(rule, self.span, subject))
+            for subject in probes
+        )
+        covered = [{found.window for found in verdicts if found.is_covered} for verdicts in each]
+        return frozenset(set.intersection(*covered))
+
+    def shelves(self, rule: VersionedRule, span: WindowSpan) -> Iterator[DayShelves]:
+        """The articles that a stock rule looks at on the days of the span, day by day."""
+        for start in self.day_starts(span) if rule.is_cumulative else ():
+            store_id = self._source.store_id
+            day = self._verdicts.read_day(rule, store_id, start)
+            read = (reading.metrics.metric for reading in rule.split(day).readings)
+            metrics = {metric.entry.id: metric for metric in read if metric.stock is not None}
+            for metric in metrics.values():
+                if shelves := self._source.snapshot.shelves(metric, store_id, day):
+                    yield shelves
+
+    def is_certain(self, *, is_last: bool) -> bool:
+        """Whether the simulated rule is certainly at rest in some window, for every subject.
+
+        `is_last`: nothing further back is searched.
+        """
+        # By rule the first window from which its state is certain. A rule comes after those that it
+        # waits for: its verdicts are uncertain while theirs are.
+        certain: dict[str, int] = {}
+        for rule in self._rules.together.rules:
+            waited = self._rules.together.find_dependencies(rule, rule.unless)
+            # The awaited rules count as at rest where the search ends.
+            begin = self.span.start if is_last else None
+            ends = [certain.get(other.rule_id, begin) for other in waited]
+            known_ends = [end for end in ends if end is not None]
+            if len(known_ends) == len(ends):
+                since = max(known_ends, default=self.span.start)
+                if (window := self._find_rest(rule, since)) is not None:
+                    certain[rule.rule_id] = window
+        return self._rules.rule.rule_id in certain
+
+    def _find_rest(self, rule: VersionedRule, certain: int) -> int | None:
+        """The window from which all subjects are certainly at rest; None where one is not.
+
+        Only windows from `certain` on are considered; both are milliseconds since 1970 (UTC).
+        """
+        if self._source.first_event(rule) >= certain:
+            return self.span.start
+        shelves = [*self.shelves(rule, self.span)]
+        subjects = {subject for day in shelves for subject in day.subjects}
+        rests: dict[Hashable, int | None] = {}
+        for subject in subjects | ({WHOLE_STORE} if rule.evaluates_stores else set()):
+            # Articles with equal stock levels are evaluated alike, and most have equals.
+            key = subject == WHOLE_STORE, *(day.steps_for(subject) for day in shelves)
+            if key not in rests:
+                windows = self.windows(rule, self.span, subject)
+                rests[key] = _find_subject_rest(windows, subject, certain)
+        found = [window for window in rests.values() if window is not None]
+        return max(found, default=self.span.start) if len(found) == len(rests) else None
 
 
 class StoreSimulation:
@@ -41,19 +249,16 @@ class StoreSimulation:
 
     def list_requests(self) -> list[ReadRequest]:
         """The readings needed for the days of the span and the day before it."""
-        around = WindowSpan(max(0, self._span.start - DAY_MILLIS), self._end)
-        return self._run(around).list_requests(self._rules.rule, around)
+        start = max(0, self._span.start - DAY_MILLIS)
+        return self._run(start, self._end).list_requests()
 
     def simulate(self, with_values: bool) -> SimulatedStore:
         """Simulate the rule for all its subjects. Raises what reading raises."""
-        start = self._span.start
-        since, is_certain = find_begin(self._rules, self._source, start, self._run)
-        run = self._run(WindowSpan(since, self._end))
-        alerts = run.alerts()
-        covered = run.list_covered_windows()
-        episodes = sorted(
-            self._episodes(alerts, covered), key=lambda found: (found.episode.start, found.subject)
-        )
+        since, is_certain = self._find_begin()
+        run = self._run(since, self._end)
+        alerts, covered = run.alerts(), run.list_covered_windows()
+        found = self._episodes(alerts, covered)
+        episodes = sorted(found, key=lambda each: (each.episode.start, each.subject))
         shelves = run.shelves(self._rules.rule, self._span)
         return SimulatedStore(
             self._source.store_id,
@@ -65,8 +270,25 @@ class StoreSimulation:
             self._values(run, episodes) if with_values else {},
         )
 
-    def _run(self, span: WindowSpan) -> StoreRun:
-        return StoreRun(self._rules, self._source, span, self._now)
+    def _run(self, start: int, end: int) -> StoreRun:
+        return StoreRun(self._rules, self._source, WindowSpan(start, end), self._now)
+
+    def _find_begin(self) -> tuple[int, bool]:
+        """The day to evaluate from (ms since 1970, UTC), and whether no earlier day can matter."""
+        start = self._span.start
+        most = MAX_LEAD_DAYS_ARTICLES if self._rules.is_per_article else _LEAD_DAYS[-1]
+        # A store is at rest before its first event, when it cannot be silent.
+        rules = self._rules.together.rules
+        first = min((start, *map(self._source.first_event, rules)))
+        for lead in _LEAD_DAYS:
+            since = self._days.day(max(0, start - lead * DAY_MILLIS, first)).start
+            is_last = since <= first or lead >= most
+            lead_run = self._run(since, self._days.day(start).start)
+            lead_run.alerts()
+            is_certain = lead_run.is_certain(is_last=is_last)
+            if is_certain or is_last:
+                break
+        return since, is_certain
 
     def _episodes(
         self, alerts: Iterable[Alert], covered: Collection[int]
@@ -98,9 +320,8 @@ class StoreSimulation:
         for start in self._days.day_starts(self._span):
             day = self._days.day(start).intersect(self._span)
             if missing := sum(window not in covered for window in day.windows):
-                counts = missing, len(day.windows)
-                date = self._days.date(day.start)
-                yield IncompleteDay(self._source.store_id, date, *day, *counts)
+                place = self._source.store_id, self._days.date(day.start)
+                yield IncompleteDay(*place, *day, missing, len(day.windows))
 
     def _values(
         self, run: StoreRun, episodes: Iterable[SimulatedEpisode]
@@ -113,7 +334,7 @@ class StoreSimulation:
             subject: tuple(
                 WindowValue(
                     window.verdict.window,
-                    alert_value(rule, window, subject) if window.is_covered else None,
+                    alert_value(window, subject) if window.is_covered else None,
                 )
                 for window in run.windows(rule, self._span, subject)
                 if window.verdict.window in self._span.windows
@@ -124,30 +345,6 @@ class StoreSimulation:
 
 def _millis(text: str) -> int:
     return to_millis(parse_instant(text, "alert"))
-
-
-def find_begin(
-    rules: SimulatedRules, source: StoreSource, start: int, run: RunSpan
-) -> tuple[int, bool]:
-    """The start of the day to evaluate from, and whether no day before it can change the result.
-
-    `start`: the start of the first requested window, milliseconds since 1970 (UTC).
-    """
-    days = source.snapshot.days(source.store_id)
-    begin = days.day(start).start
-    most = MAX_LEAD_DAYS_ARTICLES if rules.is_per_article else _LEAD_DAYS[-1]
-    # A store is at rest before its first event, when it cannot be silent.
-    first_events = (_first_event(rule, source) for rule in rules.together.rules)
-    first = min((start, *first_events))
-    for lead in _LEAD_DAYS:
-        since = days.day(max(0, start - lead * DAY_MILLIS, first)).start
-        is_last = since <= first or lead >= most
-        lead_run = run(WindowSpan(since, begin))
-        lead_run.alerts()
-        is_certain = _Search(rules, source, lead_run, is_last).is_certain()
-        if is_certain or is_last:
-            break
-    return since, is_certain
 
 
 def find_idle_window(verdicts: Iterable[WindowVerdict]) -> int | None:
@@ -164,65 +361,6 @@ def find_idle_window(verdicts: Iterable[WindowVerdict]) -> int | None:
         if run and run >= verdict.clear_for:
             return verdict.window
     return None
-
-
-class _Search:
-    """Searches the days before the span for a point of rest of each rule.
-
-    A rule comes after those that it waits for: its verdicts are uncertain while theirs are.
-    """
-
-    def __init__(
-        self, rules: SimulatedRules, source: StoreSource, run: StoreRun, is_last: bool
-    ) -> None:
-        self._rules, self._source, self._run, self._is_last = rules, source, run, is_last
-
-    def is_certain(self) -> bool:
-        """Whether the rule is certainly at rest in some window, for every subject."""
-        # By rule the first window from which its state is certain.
-        certain: dict[str, int] = {}
-        for rule in self._rules.together.rules:
-            waited = self._rules.together.find_dependencies(rule, rule.unless)
-            known = [certain.get(other.rule_id) for other in waited]
-            # Nothing further back is searched: the awaited rules count as at rest there.
-            begin = self._run.span.start if self._is_last else None
-            ends = [begin if window is None else window for window in known]
-            if None not in ends:
-                known_ends = (end for end in ends if end is not None)
-                since = max(known_ends, default=self._run.span.start)
-                if (window := self._find_rest(rule, since)) is not None:
-                    certain[rule.rule_id] = window
-        return self._rules.rule.rule_id in certain
-
-    def _find_rest(self, rule: VersionedRule, certain: int) -> int | None:
-        """The window from which all subjects are certainly at rest; None where one is not.
-
-        Only windows that begin at `certain` or later are considered. All are milliseconds since
-        1970 (UTC).
-        """
-        if _first_event(rule, self._source) >= certain:
-            return self._run.span.start
-        before = self._run.span
-        shelves = [*self._run.shelves(rule, before)]
-        subjects = {subject for day in shelves for subject in day.subjects}
-        rests: dict[Hashable, int | None] = {}
-        for subject in subjects | ({WHOLE_STORE} if rule.evaluates_stores else set()):
-            # Articles with equal stock levels are evaluated alike, and most have equals.
-            key = subject == WHOLE_STORE, *(day.steps_for(subject) for day in shelves)
-            if key not in rests:
-                windows = self._run.windows(rule, before, subject)
-                rests[key] = _find_subject_rest(windows, subject, certain)
-        found = [window for window in rests.values() if window is not None]
-        return max(found, default=before.start) if len(found) == len(rests) else None
-
-
-def _first_event(rule: VersionedRule, source: StoreSource) -> int:
-    """The store's first event, before which no window can raise, ms since 1970 (UTC)."""
-    # A store that never sent although it should may have been silent since ever.
-    if source.missing & rule.families:
-        return 0
-    days = (source.first_days[name] for name in rule.families if name in source.first_days)
-    return min((utc_span(day).start for day in days), default=0)
 
 
 def _find_subject_rest(windows: Iterable[DayWindow], subject: str, certain: int) -> int | None:

@@ -1,18 +1,18 @@
 """The real pipeline: Kafka for how far records have come, Cassandra for how far they are read."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from alerting.watermark.watermark import FamilyPositions, SpeedPosition
+from alerting.watermark.watermark import FamilyPositions, PipelineSnapshot, SpeedPosition
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.kafka.offsets import Offsets, TopicOffsets
+from runtime.kafka.reader import skip_control_records
 from runtime.kafka.topics import read_partition_bounds, read_topic_bounds, read_topic_positions
-from runtime.kafka.transaction_markers import skip_control_records
 from runtime.process.job import describe_error
 from schemas.loader import topics
 from serving.storage.connection import Connection, CqlRow
@@ -27,7 +27,7 @@ ANSWER_SECONDS = 5.0
 _SPEED_EPOCHS = "SELECT partition, epoch, until, floor FROM speed_epoch WHERE family = ?"
 _FLIP_TOKEN = "SELECT flip_token FROM batch_pointer WHERE family = ? LIMIT 1"
 
-_Answer = TypeVar("_Answer")
+_CqlRows = list[CqlRow]
 log = structlog.get_logger()
 
 
@@ -59,7 +59,7 @@ class ViewProgress:
 
     def _rows(
         self, statement: str, families: Sequence[str], is_serial: bool = False
-    ) -> dict[str, list[CqlRow]]:
+    ) -> dict[str, _CqlRows]:
         try:
             queries = [self._connection.rows(statement, (name,), is_serial) for name in families]
             return dict(zip(families, self._runner.run(_gather(queries)), strict=True))
@@ -69,8 +69,9 @@ class ViewProgress:
 
 
 class LivePipeline:
-    """A pipeline for one snapshot only, because a client never forgets what its brokers said.
+    """How far records have come, by family and partition; what nobody answers is absent.
 
+    It is for one snapshot only, because a client never forgets what its brokers said.
     `previous_positions`: the raw positions at the previous snapshot.
     """
 
@@ -90,7 +91,7 @@ class LivePipeline:
 
     def raw_ends(self) -> TopicOffsets:
         """The ends with open transactions, whose records may have arrived, but cannot be read."""
-        return self._by_family(lambda name: self._ends(self._everything, raw_topic(name)))
+        return self._by_family(lambda name: self._ends(self._everything, _raw_topic(name)))
 
     def positions(self) -> TopicOffsets:
         """The committed, stable positions: during a transaction, brokers do not report old ones.
@@ -99,7 +100,7 @@ class LivePipeline:
         the normaliser has nothing to commit.
         """
         self.reported_positions = self._by_family(
-            lambda name: read_topic_positions(self._committed, raw_topic(name), ANSWER_SECONDS)
+            lambda name: read_topic_positions(self._committed, _raw_topic(name), ANSWER_SECONDS)
         )
         return self._by_family(self._skip_markers, self.reported_positions)
 
@@ -123,7 +124,7 @@ class LivePipeline:
         return read_partition_bounds(self._everything, (RULES, 0), ANSWER_SECONDS).end
 
     def _skip_markers(self, name: str) -> Offsets:
-        topic, committed = raw_topic(name), self.reported_positions[name]
+        topic, committed = _raw_topic(name), self.reported_positions[name]
         before = self._previous_positions.get(name, {})
         standing = dict(committed.items() & before.items())
         if not standing:
@@ -132,10 +133,8 @@ class LivePipeline:
         return {**committed, **skip_control_records(self._settings, topic, standing, log_bounds)}
 
     def _ends(self, consumer: Consumer, topic: str) -> Offsets:
-        return {
-            number: partition.end
-            for number, partition in read_topic_bounds(consumer, topic, ANSWER_SECONDS).items()
-        }
+        bounds = read_topic_bounds(consumer, topic, ANSWER_SECONDS).items()
+        return {number: partition.end for number, partition in bounds}
 
     def _by_family(
         self, ask: Callable[[str], Offsets], families: Mapping[str, Any] | None = None
@@ -169,9 +168,35 @@ def open_pipeline(
         yield LivePipeline((everything, committed), settings, views, families, previous_positions)
 
 
-def raw_topic(family: str) -> str:
-    """The raw topic of a family's source."""
+def _raw_topic(family: str) -> str:
     return topics()[family]["raw"]
+
+
+def probe_pipeline(
+    pipeline: LivePipeline, families: Iterable[str], at: int
+) -> dict[str, PipelineSnapshot]:
+    """One snapshot of each family, taken now; services that do not answer are absent from it.
+
+    `at`: an instant (ms since 1970, UTC) that has passed by the brokers' clock.
+    """
+    # In the direction in which records travel: a record that is not seen at a later stage was seen
+    # at an earlier one. In the opposite order, a moving record could slip past unseen.
+    raw_ends = pipeline.raw_ends()
+    positions = pipeline.positions()
+    canonical_ends = pipeline.canonical_ends()
+    speed_positions = pipeline.speed_positions()
+    stable_ends = pipeline.stable_ends()
+    return {
+        name: PipelineSnapshot(
+            at,
+            raw_ends.get(name, {}),
+            positions.get(name, {}),
+            canonical_ends.get(name, {}),
+            speed_positions.get(name, {}),
+            stable_ends.get(name, {}),
+        )
+        for name in families
+    }
 
 
 def _first_token(rows: Sequence[CqlRow]) -> int:
@@ -180,19 +205,18 @@ def _first_token(rows: Sequence[CqlRow]) -> int:
 
 
 def _highest_epochs(rows: Sequence[CqlRow]) -> dict[int, SpeedPosition]:
-    found = {}
     # In order of the epoch, so that the highest one of each partition stays.
-    for number, epoch, until, floor in sorted(rows, key=lambda row: row[1]):
-        found[number] = SpeedPosition(until, SpeedEpoch(epoch, floor))
-    return found
+    ordered = sorted(rows, key=lambda row: row[1])
+    return {
+        number: SpeedPosition(until, SpeedEpoch(epoch, floor))
+        for number, epoch, until, floor in ordered
+    }
 
 
 def _is_about_one_topic(error: KafkaException | StackError) -> bool:
-    return (
-        isinstance(error, KafkaException)
-        and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-    )
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+    return isinstance(error, KafkaException) and error.args[0].code() == unknown
 
 
-async def _gather(queries: Sequence[Coroutine[Any, Any, _Answer]]) -> list[_Answer]:
+async def _gather(queries: Sequence[Coroutine[Any, Any, _CqlRows]]) -> list[_CqlRows]:
     return await asyncio.gather(*queries)

@@ -13,8 +13,8 @@ import msgspec
 import structlog
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message, Producer
 
-from alerting.watermark.pipeline import LivePipeline, ViewProgress, open_pipeline
-from alerting.watermark.watermark import FamilyWatermarks, advance, probe_pipeline
+from alerting.watermark.pipeline import LivePipeline, ViewProgress, open_pipeline, probe_pipeline
+from alerting.watermark.watermark import FamilyWatermarks, advance
 from runtime.connect import kafka_producer
 from runtime.kafka.broker_clock import read_broker_time
 from runtime.kafka.offsets import TopicOffsets
@@ -46,7 +46,7 @@ class Ticker:
         self._settings = settings
         self._families = tuple(FAMILIES)
         self._views = ViewProgress(settings)
-        self._sender = TickSender(settings)
+        self._producer: Producer | None = None
         self._watermarks = dict.fromkeys(self._families, FamilyWatermarks())
         self._previous_positions: TopicOffsets = {}
         # The merged tick of each partition, from all known ticks.
@@ -66,34 +66,60 @@ class Ticker:
                 due = time.monotonic() + self._settings.tick_seconds
                 try:
                     self.tick()
-                except KafkaException as error:
+                except (KafkaException, TallyError) as error:
                     log.warning("no tick", reason=describe_error(error))
-                except TallyError as error:
-                    log.warning("no tick", reason=str(error))
                 stopped.wait(max(0.0, due - time.monotonic()))
 
     def close(self) -> None:
         """End the connections."""
         self._views.close()
 
-    def tick(self) -> Mapping[int, Tick]:
+    def tick(self) -> PartitionTicks:
         """Write one tick per partition, and return them once the brokers have them all.
 
-        Instants are in milliseconds since 1970 (UTC).
-        Raises KafkaException or TallyError when the brokers do not answer.
+        Instants are in milliseconds (UTC). Raises KafkaException or TallyError without brokers.
         """
         if not self._at:
             self._last_ticks = read_ticks(self._settings)
-            self._at = broker_millis(self._settings)
-        newest = read_newest_ticks(self._settings)
-        with open_pipeline(
-            self._settings, self._views, self._families, self._previous_positions
-        ) as brokers:
+            self._at = to_millis(read_broker_time(self._settings))
+        newest = read_ticks(self._settings, only_newest=True)
+        known = self._families, self._previous_positions
+        with open_pipeline(self._settings, self._views, *known) as brokers:
             ticks = self._next_ticks(brokers, newest)
             self._previous_positions = brokers.reported_positions
-        self._at = self._sender.send(ticks)
+        self._at = self._send(ticks)
         self._last_ticks = ticks
         return ticks
+
+    def _send(self, ticks: PartitionTicks) -> int:
+        """Write the ticks; returns the earliest instant (ms since 1970, UTC) of the brokers' times.
+
+        Raises SendFailed when not all ticks were taken in time, KafkaException, or TallyError when
+        the brokers do not set the time of records.
+        """
+        stamps: list[tuple[int, int]] = []
+        if self._producer is None:
+            self._producer = kafka_producer(self._settings, {"linger.ms": 0})
+        sender = BlockingProducer(
+            self._producer, _SEND_SECONDS, lambda message: stamps.append(message.timestamp())
+        )
+        try:
+            for number, tick in ticks.items():
+                sender.send(TOPIC, tick.value, str(number), number)
+            sender.flush(f"topic {TOPIC}", "the next tick tells it too")
+        except (KafkaException, SendFailed):
+            # The next turn gets a new producer: some errors of an idempotent producer are fatal.
+            self._producer.purge()
+            self._producer = None
+            raise
+        if any(kind != TIMESTAMP_LOG_APPEND_TIME for kind, _ in stamps):
+            raise TallyError(
+                f"topic {TOPIC} has not the brokers' time in its records; `tally up kafka` sets"
+                " message.timestamp.type"
+            )
+        # Each leader has its own clock: all clocks have passed the time of the slowest one. A
+        # broker that leads no partition of this topic is not considered.
+        return min(millis for _, millis in stamps)
 
     def _next_ticks(self, brokers: LivePipeline, newest: PartitionTicks) -> dict[int, Tick]:
         snapshots = probe_pipeline(brokers, self._families, self._at)
@@ -104,10 +130,8 @@ class Ticker:
         ticks = {}
         for number in range(self._settings.partitions):
             known = self._last_ticks.get(number, NO_TICK)
-            now = build_tick(number, self._watermarks)
-            now = msgspec.structs.replace(
-                now, n=known.n + 1, at=self._at, flips=flips, rules_until=until
-            )
+            news = {"n": known.n + 1, "at": self._at, "flips": flips, "rules_until": until}
+            now = msgspec.structs.replace(build_tick(number, self._watermarks), **news)
             # The number of another ticker's tick is taken without adding one: several tickers do
             # not make it grow faster, and those that remain continue from the furthest one.
             ticks[number] = merge_ticks(merge_ticks(known, now), newest.get(number, NO_TICK))
@@ -126,30 +150,22 @@ def build_tick(partition: int, families: Mapping[str, FamilyWatermarks]) -> Tick
     """A tick with only what the watermarks of the families say of a partition."""
     by_family = {name: family.watermarks.get(partition) for name, family in families.items()}
     known = {name: state for name, state in by_family.items() if state is not None}
-    through = {name: state.through for name, state in known.items()}
-    return Tick(
-        through={name: at for name, at in through.items() if at is not None},
-        epoch={name: state.epoch for name, state in known.items()},
+    epoch = {name: state.epoch for name, state in known.items()}
+    instants = {name: state.through for name, state in known.items()}
+    through = {name: at for name, at in instants.items() if at is not None}
+    return Tick(through=through, epoch=epoch)
+
+
+def read_ticks(settings: Settings, *, only_newest: bool = False) -> dict[int, Tick]:
+    """The merged ticks, in milliseconds, by partition. Raises KafkaException or StackError.
+
+    `only_newest`: reads the last ticks of all tickers alone, in place of the whole topic.
+    """
+    messages: Iterable[Message] = (
+        read_newest(settings, TOPIC, _NEWEST_RECORDS)
+        if only_newest
+        else read_to_end(settings, [TOPIC])
     )
-
-
-def read_ticks(settings: Settings) -> dict[int, Tick]:
-    """The merged tick of each partition, from all ticks in the topic; instants in milliseconds.
-
-    Raises KafkaException, or StackError when the brokers do not answer.
-    """
-    return _merge_messages(read_to_end(settings, [TOPIC]))
-
-
-def read_newest_ticks(settings: Settings) -> dict[int, Tick]:
-    """The merged tick of each partition, from the last ticks of all tickers, in milliseconds.
-
-    Raises KafkaException, or StackError when the brokers do not answer.
-    """
-    return _merge_messages(read_newest(settings, TOPIC, _NEWEST_RECORDS))
-
-
-def _merge_messages(messages: Iterable[Message]) -> dict[int, Tick]:
     known: dict[int, Tick] = {}
     for message in messages:
         number, value = int(message.partition() or 0), message.value()
@@ -161,47 +177,3 @@ def _merge_messages(messages: Iterable[Message]) -> dict[int, Tick]:
             continue
         known[number] = merge_ticks(known.get(number, NO_TICK), tick)
     return known
-
-
-def broker_millis(settings: Settings) -> int:
-    """An instant that has passed by the brokers' clock (ms since 1970, UTC)."""
-    return to_millis(read_broker_time(settings))
-
-
-class TickSender:
-    """Writes the ticks of one turn, and returns when the brokers took them."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._producer: Producer | None = None
-
-    def send(self, ticks: Mapping[int, Tick]) -> int:
-        """Write the ticks; returns the earliest instant (ms since 1970, UTC) of the brokers' times.
-
-        Raises SendFailed when not all ticks were taken in time, KafkaException, or TallyError when
-        the brokers do not set the time of records.
-        """
-        stamps: list[tuple[int, int]] = []
-        producer = self._producer = self._producer or kafka_producer(
-            self._settings, {"linger.ms": 0}
-        )
-        sender = BlockingProducer(
-            producer, _SEND_SECONDS, lambda message: stamps.append(message.timestamp())
-        )
-        try:
-            for number, tick in ticks.items():
-                sender.send(TOPIC, tick.value, str(number), number)
-            sender.flush(f"topic {TOPIC}", "the next tick tells it too")
-        except (KafkaException, SendFailed):
-            # The next turn gets a new producer: some errors of an idempotent producer are fatal.
-            producer.purge()
-            self._producer = None
-            raise
-        if any(kind != TIMESTAMP_LOG_APPEND_TIME for kind, _ in stamps):
-            raise TallyError(
-                f"topic {TOPIC} has not the brokers' time in its records; `tally up kafka` sets"
-                " message.timestamp.type"
-            )
-        # Each leader has its own clock: all clocks have passed the time of the slowest one. A
-        # broker that leads no partition of this topic is not considered.
-        return min(millis for _, millis in stamps)

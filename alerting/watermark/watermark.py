@@ -10,11 +10,11 @@ snapshots as it takes: the oldest, so that a slow pipeline reaches it, and the n
 pipeline that has caught up shows it at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from runtime.kafka.offsets import OffsetBarrier, Offsets, TopicOffsets
+from runtime.kafka.offsets import OffsetBarrier, Offsets
 from tally.alerts.tick import SpeedEpoch
 
 
@@ -25,6 +25,8 @@ class SpeedPosition(NamedTuple):
     epoch: SpeedEpoch
 
 
+# Keyed by family, then by partition.
+FamilyPositions: TypeAlias = Mapping[str, Mapping[int, SpeedPosition]]
 # The end offsets of one family's topic by partition, at an instant in ms since 1970 (UTC).
 EndBarrier: TypeAlias = OffsetBarrier[int, int]
 # A partition without a known offset is not behind anything, even if it is empty.
@@ -93,19 +95,15 @@ def advance(before: FamilyWatermarks, snapshot: PipelineSnapshot) -> FamilyWater
             canonical[number] = _add_barrier(canonical.get(number, ()), barrier)
     watermarks = dict(before.watermarks)
     for number, position in snapshot.speed_positions.items():
-        read = _read_offsets(snapshot, number, position)
+        # A position beyond the end, which was read later, is of another log: the topic was
+        # re-created or truncated. And a reader of committed records cannot have passed an open
+        # transaction.
+        is_of_this_log = position.until <= snapshot.stable_ends.get(number, -1)
+        read = {number: position.until} if is_of_this_log else {}
         at, canonical[number] = _split_barriers(canonical.get(number, ()), read)
-        watermarks[number] = _merge_watermarks(
-            watermarks.get(number), Watermark(position.epoch, at)
-        )
+        now = Watermark(position.epoch, at)
+        watermarks[number] = _merge_watermarks(watermarks.get(number), now)
     return FamilyWatermarks(raw, canonical, watermarks)
-
-
-def _read_offsets(snapshot: PipelineSnapshot, number: int, position: SpeedPosition) -> Offsets:
-    # A position beyond the end, which was read later, is of another log: the topic was re-created
-    # or truncated. And a reader of committed records cannot have passed an open transaction.
-    is_of_this_log = position.until <= snapshot.stable_ends.get(number, -1)
-    return {number: position.until} if is_of_this_log else {}
 
 
 def _add_barrier(waiting: Sequence[EndBarrier], newest: EndBarrier) -> tuple[EndBarrier, ...]:
@@ -133,57 +131,3 @@ def _merge_watermarks(before: Watermark | None, now: Watermark) -> Watermark:
         return before
     instants = [state.through for state in (before, now) if state.through is not None]
     return Watermark(max(before.epoch, now.epoch), max(instants, default=None))
-
-
-# Keyed by family, then by partition.
-FamilyPositions = Mapping[str, Mapping[int, SpeedPosition]]
-_NONE: Offsets = {}
-
-
-class Pipeline(Protocol):
-    """A source of how far records have come. Offsets are by family and partition.
-
-    Never raises; services that do not answer are absent from the result.
-    """
-
-    def raw_ends(self) -> TopicOffsets:
-        """The ends of the raw topics, including open transactions."""
-
-    def positions(self) -> TopicOffsets:
-        """The first offsets of the raw topics that the normaliser has not passed."""
-
-    def canonical_ends(self) -> TopicOffsets:
-        """The ends of the canonical topics, including open transactions."""
-
-    def speed_positions(self) -> FamilyPositions:
-        """How far the speed layer has read the canonical topics."""
-
-    def stable_ends(self) -> TopicOffsets:
-        """The ends of the canonical topics, without records in open transactions."""
-
-
-def probe_pipeline(
-    pipeline: Pipeline, families: Iterable[str], at: int
-) -> dict[str, PipelineSnapshot]:
-    """One snapshot of each family, taken now.
-
-    `at`: an instant (ms since 1970, UTC) that has passed by the brokers' clock.
-    """
-    # In the direction in which records travel: a record that is not seen at a later stage was seen
-    # at an earlier one. In the opposite order, a moving record could slip past unseen.
-    raw_ends = pipeline.raw_ends()
-    positions = pipeline.positions()
-    canonical_ends = pipeline.canonical_ends()
-    speed_positions = pipeline.speed_positions()
-    stable_ends = pipeline.stable_ends()
-    return {
-        name: PipelineSnapshot(
-            at,
-            raw_ends.get(name, _NONE),
-            positions.get(name, _NONE),
-            canonical_ends.get(name, _NONE),
-            speed_positions.get(name, {}),
-            stable_ends.get(name, _NONE),
-        )
-        for name in families
-    }

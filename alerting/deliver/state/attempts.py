@@ -1,25 +1,25 @@
-"""The retry rules of a message, as pure functions of its record and an answer."""
+"""The retry rules of a message, and the limits of concurrent calls.
 
-from typing import Literal
+The rules are pure functions of the message's record and an answer. The limits are for the process,
+for each address, and one for an address whose calls failed OPENS_AFTER times in a row.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
 from alerting.deliver.state.records import WebhookMessage
-from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.retries import DELAYS, SECOND, AnswerKind, classify_answer, retry_delay
+from runtime.outbound.caller import DELAYS, SECOND, OutboundAnswer, classify_answer, retry_delay
 
-_MINUTE, _HOUR = 60 * SECOND, 3_600 * SECOND
-GIVES_UP_AFTER = 72 * _HOUR
+GIVES_UP_AFTER = 72 * 3_600 * SECOND
 # The longest time of an attempt until its answer is stored.
-_LAST_ANSWER = _MINUTE
+_LAST_ANSWER = 60 * SECOND
 MAX_REFUSALS = 3
-_TOO_LATE = "no answer in 72 hours"
-_GONE = 410
-
-
-def classify_webhook_answer(answer: OutboundAnswer) -> AnswerKind | Literal["gone"]:
-    """The meaning of an answer for its message; "gone": the address takes nothing any more."""
-    return "gone" if answer.status == _GONE else classify_answer(answer)
+_TOO_LATE, WANTS_NO_MORE = "no answer in 72 hours", "the receiver wants no more"
+# The status of an address that takes nothing any more.
+GONE = 410
 
 
 def begin_attempt(message: WebhookMessage, now: int) -> WebhookMessage:
@@ -28,27 +28,22 @@ def begin_attempt(message: WebhookMessage, now: int) -> WebhookMessage:
     The record already has the state that holds without an answer, so a crash during the call needs
     no recovery: the message is due again, or unknown if it may be sent at most once.
     """
-    first = message.begun_at if message.begun_at is not None else now
-    attempts = message.attempts + 1
-    due = next_attempt_at(message.message_id, attempts, first, now)
     tried = structs.replace(
         message,
-        attempts=attempts,
-        begun_at=first,
-        due_at=due,
+        attempts=message.attempts + 1,
+        begun_at=now if message.begun_at is None else message.begun_at,
         # An earlier attempt had no answer if the message still may have arrived.
         was_in_doubt=message.was_in_doubt or message.may_have_arrived,
         may_have_arrived=True,
+        # Never due again, even if this process crashes.
+        outcome="unknown" if message.promise == "at_most_once" else message.outcome,
     )
-    # Never due again, even if this process crashes.
-    if message.promise == "at_most_once":
-        return structs.replace(tried, outcome="unknown")
-    return tried
+    return structs.replace(tried, due_at=_next_attempt_at(tried, now))
 
 
 def apply_answer(message: WebhookMessage, answer: OutboundAnswer, now: int) -> WebhookMessage:
     """The message after the answer to its last attempt, which `begin_attempt()` had recorded."""
-    verdict = classify_webhook_answer(answer)
+    verdict = classify_answer(answer)
     after = structs.replace(
         message, status=answer.status, cause=answer.error[:200], is_blocked=verdict == "blocked"
     )
@@ -57,8 +52,8 @@ def apply_answer(message: WebhookMessage, answer: OutboundAnswer, now: int) -> W
     if verdict == "in doubt":
         return _retry(structs.replace(after, was_in_doubt=True), answer, now)
     after = structs.replace(after, may_have_arrived=message.was_in_doubt)
-    if verdict == "gone":
-        return structs.replace(after, outcome="dead", cause="the receiver wants no more")
+    if answer.status == GONE:
+        return structs.replace(after, outcome="dead", cause=WANTS_NO_MORE)
     if verdict in ("again", "blocked"):
         return _retry(after, answer, now)
     # Refusals have their own count: a receiver may answer wrongly just after an outage.
@@ -77,7 +72,7 @@ def _retry(message: WebhookMessage, answer: OutboundAnswer, now: int) -> Webhook
         message = structs.replace(message, outcome="waiting")
     if _was_last(message):
         return structs.replace(message, outcome="dead", cause=message.cause or _TOO_LATE)
-    due = next_attempt_at(message.message_id, message.attempts, _first_attempt_at(message), now)
+    due = _next_attempt_at(message, now)
     if answer.retry_after is not None:
         wait_millis = max(answer.retry_after * SECOND, DELAYS[0])
         # However long the receiver asks for, the last attempt is made at the end.
@@ -86,17 +81,17 @@ def _retry(message: WebhookMessage, answer: OutboundAnswer, now: int) -> Webhook
     return structs.replace(message, due_at=due)
 
 
-def next_attempt_at(message_id: str, attempts: int, first: int, now: int) -> int:
+def _next_attempt_at(message: WebhookMessage, now: int) -> int:
     """The instant of the retry if an attempt gets no answer now, in milliseconds since 1970.
 
     The last attempt begins GIVES_UP_AFTER the first, or as soon as a dispatcher runs again. For the
     last attempt the result is the instant at which the message is given up.
     """
-    end = first + GIVES_UP_AFTER
+    end = _deadline(message)
     # No dispatcher ran when the last attempt was due, so this attempt is the last.
     if now >= end:
         return now + _LAST_ANSWER
-    return min(now + retry_delay(message_id, attempts), end)
+    return min(now + retry_delay(message.message_id, message.attempts), end)
 
 
 def give_up_overdue(message: WebhookMessage, now: int) -> WebhookMessage | None:
@@ -112,8 +107,57 @@ def _was_last(message: WebhookMessage) -> bool:
 
 
 def _deadline(message: WebhookMessage) -> int:
-    return _first_attempt_at(message) + GIVES_UP_AFTER
+    return message.first_attempt_at + GIVES_UP_AFTER
 
 
-def _first_attempt_at(message: WebhookMessage) -> int:
-    return message.due_at if message.begun_at is None else message.begun_at
+# The most concurrent calls to one address, and in the whole process.
+MAX_ADDRESS_CALLS, MAX_CALLS = 8, 64
+# After this number of failures in a row an address gets one call at a time.
+OPENS_AFTER = 5
+
+
+class CircuitBreakers:
+    """The circuit breakers of all addresses, as counts of failures in a row.
+
+    An open breaker lets a single call pass at a time, and the first success closes it. The counts
+    are only in memory: after a restart an address has OPENS_AFTER calls until its breaker opens.
+    """
+
+    def __init__(self) -> None:
+        self._failures: Counter[str] = Counter()
+
+    def record_answer(self, url: str, answer: OutboundAnswer) -> None:
+        """Counts the result of a call; a status that decides the message's outcome is a success."""
+        has_failed = classify_answer(answer) in ("blocked", "again", "in doubt")
+        self._failures[url_origin(url)] = self._failures[url_origin(url)] + 1 if has_failed else 0
+
+    def max_calls(self, address: str) -> int:
+        """The most concurrent calls to an address."""
+        return 1 if self._failures[address] >= OPENS_AFTER else MAX_ADDRESS_CALLS
+
+
+class CallCapacity:
+    """The remaining capacity for calls, over all partitions of the process."""
+
+    def __init__(self, under_way: Iterable[str], breakers: CircuitBreakers) -> None:
+        self._calls = Counter(map(url_origin, under_way))
+        self._breakers = breakers
+
+    def reserve(self, message: WebhookMessage) -> bool:
+        """Takes a place for one more call; returns whether there was one."""
+        address = url_origin(message.url)
+        is_full = self._calls.total() >= MAX_CALLS
+        if is_full or self._calls[address] >= self._breakers.max_calls(address):
+            return False
+        self._calls[address] += 1
+        return True
+
+
+def url_origin(url: str) -> str:
+    """The scheme, host and port of a URL, which several channels may share.
+
+    >>> url_origin("https://tablet.example:8443/alerts?a=b")
+    'https://tablet.example:8443'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -17,11 +17,7 @@ from tally.errors import BadSettings
 from tally.time.opening_hours import WEEKDAYS
 
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
-_MIDNIGHT = "24:00"
 _DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
-
-
 _QuietText = Annotated[str, Meta(max_length=20)]
 
 
@@ -34,10 +30,7 @@ class QuietHours(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_
 
 
 class QuietSpan(NamedTuple):
-    """A daily span of the clock on these days, 0 for Monday.
-
-    An end that is not after the start belongs to the next day.
-    """
+    """A daily span of the clock on these days, 0 for Monday; it may end on the next day."""
 
     days: frozenset[int]
     starts: time
@@ -51,7 +44,8 @@ def start_instant(day: date, clock: time, zone: ZoneInfo) -> datetime | None:
     datetime.datetime(2026, 3, 29, 1, 0, tzinfo=datetime.timezone.utc)
     """
     # The date is checked and not the time, because a date exists even if its clock skips the time.
-    return _instant(day, clock, zone, 0) if _exists(day, zone) else None
+    midnight = _instant(day, time(0), zone, 0).astimezone(zone)
+    return _instant(day, clock, zone, 0) if midnight.date() == day else None
 
 
 def end_instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
@@ -61,14 +55,11 @@ def end_instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
 
 def parse_quiet_spans(hours: Sequence[QuietHours]) -> tuple[QuietSpan, ...]:
     """The spans that a channel names. Raises BadSettings, whose message says what is expected."""
-    return tuple(_parse_span(clock_hours) for clock_hours in hours)
+    return tuple(map(_parse_span, hours))
 
 
 def quiet_until(instant: datetime, spans: Sequence[QuietSpan], zone: ZoneInfo) -> datetime | None:
-    """The end of the quiet time that contains an instant, in UTC; None if there is none.
-
-    Adjacent spans without a gap count as one.
-    """
+    """The end of the quiet time around an instant, in UTC, over adjacent spans; None for none."""
     shown = instant.astimezone(zone).date()
     ends = instant
     # A span may begin a day before and end a day later, and a clock may be set by a whole day.
@@ -105,7 +96,7 @@ def _after_gap(shown: datetime, zone: ZoneInfo) -> datetime:
     # In a gap, the earlier offset gives an instant after the gap, the later one an instant before.
     readings = (shown.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     before, after = sorted(reading.astimezone(UTC) for reading in readings)
-    while after - before > _SECOND:
+    while after - before > timedelta(seconds=1):
         between = before + (after - before) // 2
         if between.astimezone(zone).replace(tzinfo=None) < shown:
             before = between
@@ -113,11 +104,6 @@ def _after_gap(shown: datetime, zone: ZoneInfo) -> datetime:
             after = between
     # Clocks are set at whole seconds.
     return after.replace(microsecond=0)
-
-
-def _exists(day: date, zone: ZoneInfo) -> bool:
-    midnight = _instant(day, time(0), zone, 0)
-    return midnight.astimezone(zone).date() == day
 
 
 def _parse_span(hours: QuietHours) -> QuietSpan:
@@ -128,7 +114,7 @@ def _parse_span(hours: QuietHours) -> QuietSpan:
     count = (WEEKDAYS.index(last) - start) % len(WEEKDAYS) + 1 if dash else 1
     days = frozenset((start + more) % len(WEEKDAYS) for more in range(count))
     # People write the end of a day as 24:00, which is the start of the next day.
-    ends = "00:00" if hours.to == _MIDNIGHT else hours.to
+    ends = "00:00" if hours.to == "24:00" else hours.to
     return QuietSpan(days, _parse_time(hours.from_), _parse_time(ends))
 
 

@@ -4,6 +4,7 @@ Each is stored under its key in every partition whose deliveries it may affect. 
 partition has read the controls that apply to it, up to an offset of its own.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -12,12 +13,15 @@ from msgspec import Meta, Struct
 from alerting.alert.ids import AlertId
 from alerting.deliver.state.clock_times import QuietHours, parse_quiet_spans
 from alerting.rules.rule import ChannelId, RuleId, Severity
+from runtime.connect import kafka_producer
+from runtime.kafka.producer import BlockingProducer
+from tally.config.settings import Settings
 from tally.errors import BadSettings
 from tally.events.identity import StoreId, partition_number
 
+TOPIC = "alert-controls"
+_SECONDS = 30.0
 SilenceId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
-# A separator that none of these ids contains.
-_SEPARATOR = "|"
 Item = TypeVar("Item")
 Selection: TypeAlias = Literal["all"] | tuple[Item, ...]
 # The severities in ascending order.
@@ -40,7 +44,8 @@ class _Control(Struct, frozen=True, forbid_unknown_fields=True, tag_field="is"):
     def key(self) -> str:
         """Its key in the topic."""
         names = (getattr(self, field) for field in self.key_fields)
-        return _SEPARATOR.join((str(self.__struct_config__.tag), *names))
+        # None of these ids contains the separator.
+        return "|".join((str(self.__struct_config__.tag), *names))
 
 
 class AlertChannel(_Control, frozen=True, kw_only=True, tag="channel"):
@@ -127,10 +132,7 @@ _DECODER = msgspec.json.Decoder(AlertControl)
 
 
 def decode_control(value: bytes) -> AlertControl:
-    """The control in a record's value.
-
-    Raises msgspec.DecodeError, whose subclass ValidationError is included.
-    """
+    """The control in a record's value. Raises msgspec.DecodeError."""
     control: AlertControl = _DECODER.decode(value)
     if isinstance(control, AlertChannel):
         try:
@@ -159,3 +161,18 @@ def severity_rank(severity: str) -> int:
 def selects(chosen: Selection[str], chosen_id: str) -> bool:
     """Whether a choice includes this id."""
     return chosen == "all" or chosen_id in chosen
+
+
+def write_controls(settings: Settings, controls: Iterable[AlertControl], prefix: str = "") -> None:
+    """Write each control to every partition that it concerns; returns once all are acknowledged.
+
+    `prefix` names a separate topic for a test. Writing a control again changes nothing, so a retry
+    completes an interrupted write. Raises SendFailed when an unknown part was not stored.
+    """
+    sender = BlockingProducer(kafka_producer(settings), _SECONDS)
+    for control in controls:
+        # One record per partition: a dispatcher reads only its own partitions.
+        value = msgspec.json.encode(control)
+        for number in control_partitions(control, settings.partitions):
+            sender.send(prefix + TOPIC, value, control.key.encode(), number)
+    sender.flush(f"topic {prefix}{TOPIC}", "settle it again")

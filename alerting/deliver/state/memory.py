@@ -4,28 +4,35 @@ It is built only from the records, in the order in which they were last written.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from alerting.alert.current_state import episode_ids
 from alerting.deliver.state.controls import (
     SEVERITIES,
     Acknowledgement,
     AlertChannel,
+    AlertControl,
     Silence,
     Snooze,
+    selects,
     severity_rank,
 )
 from alerting.deliver.state.records import (
     DeliveryDecision,
+    DeliveryReason,
     DeliveryVerdict,
     GoneAddress,
     StoredDelivery,
     WebhookMessage,
 )
-from alerting.deliver.state.routing import Holds, combine_verdicts
-from runtime.outbound.engine import OutboundMemory
-from runtime.outbound.records import TickTime, UndeliveredMessages
+from alerting.deliver.state.routing import DeliveryContext, combine_verdicts, quiet_end
+from runtime.outbound.engine import OutboundMemory, TickTime, UndeliveredMessages
+from tally.alerts.message import Alert
+from tally.time.instants import DAY_MILLIS
 
 MINUTE = 60_000
+# Records of what ended before that are deleted.
+RETENTION_DAYS = 90
 _STATES = ("provisional", "confirmed", "retracted")
 # A channel id and the id of an alert on it.
 ChannelAlert = tuple[str, str]
@@ -46,8 +53,8 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
         self._dead_counts: Counter[str] = Counter()
         # Stores with at least one decision.
         self.stores: set[str] = set()
-        self._silences: dict[str, Silence] = {}
-        self._snoozes: dict[str, Snooze] = {}
+        self.silences: dict[str, Silence] = {}
+        self.snoozes: dict[str, Snooze] = {}
         self._gone_addresses: dict[str, GoneAddress] = {}
         self._decisions: dict[ChannelAlert, dict[str, DeliveryDecision]] = {}
         self._channels_by_alert: dict[str, dict[str, None]] = defaultdict(dict)
@@ -71,16 +78,19 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
                 self.channels[record.channel_id] = record
                 self._gone_addresses.pop(record.channel_id, None)
             case Silence():
-                self._silences[record.silence_id] = record
+                self.silences[record.silence_id] = record
             case Snooze():
-                self._snoozes[record.alert_id] = record
+                self.snoozes[record.alert_id] = record
             case Acknowledgement():
                 self.acknowledged[record.alert_id] = record
             case GoneAddress():
                 self._gone_addresses[record.channel] = record
             case TickTime():
                 self.time = record
-                self._forget_minutes()
+                # No decision can fall into a minute that is over.
+                minute = record.at // MINUTE
+                for key in [sent for sent in self._sent_counts if sent[1] < minute]:
+                    del self._sent_counts[key]
 
     def forget(self, record: StoredDelivery) -> None:
         """Removes a record and its index entries."""
@@ -91,9 +101,9 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
                 self._count_dead(self.messages.pop(record.key, None), -1)
                 self._decisions_by_message.pop(record.key, None)
             case Silence():
-                self._silences.pop(record.silence_id, None)
+                self.silences.pop(record.silence_id, None)
             case Snooze():
-                self._snoozes.pop(record.alert_id, None)
+                self.snoozes.pop(record.alert_id, None)
             case Acknowledgement():
                 self.acknowledged.pop(record.alert_id, None)
 
@@ -102,10 +112,7 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
         return [*self._decisions.get((channel, alert_id), {}).values()]
 
     def sort_key(self, at: ChannelAlert) -> tuple[int, ChannelAlert]:
-        """The sort key of an alert: the instant of its first decision, and the alert.
-
-        The instant is in milliseconds since 1970 (UTC).
-        """
+        """The sort key of an alert: milliseconds of its first decision, and the alert."""
         return self.decisions_for(*at)[0].at, at
 
     def alert_verdict(self, channel: str, alert_id: str | None) -> DeliveryVerdict | None:
@@ -115,12 +122,6 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
     def channels_for(self, alert_id: str) -> list[str]:
         """The channels with a decision about the alert."""
         return [*self._channels_by_alert.get(alert_id, ())]
-
-    def has_end(self, channel: str, alert_id: str) -> bool:
-        """Whether the channel has an end of this raise that was not retracted."""
-        ends = self._ends_by_raise.get((channel, alert_id), ())
-        last = (self.decisions_for(channel, end)[-1] for end in ends)
-        return any(decision.alert.state != "retracted" for decision in last)
 
     def ends_for(self, channel: str, alert_id: str) -> list[str]:
         """The ends of this raise with a decision on the channel."""
@@ -150,18 +151,16 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
     def summarise_undelivered(self, now: int) -> dict[str, UndeliveredMessages]:
         """The undelivered messages by channel at an instant, milliseconds since 1970 (UTC)."""
         since: dict[str, int] = {}
+        blocked: Counter[str] = Counter()
         for message in self.waiting.values():
+            blocked[message.channel] += message.is_blocked
             # The first attempt counts, because each retry moves the due time further.
-            due = message.due_at if message.begun_at is None else message.begun_at
+            due = message.first_attempt_at
             if due <= now:
                 since[message.channel] = min(due, since.get(message.channel, due))
-        blocked = Counter(
-            waiting.channel for waiting in self.waiting.values() if waiting.is_blocked
-        )
-        names = sorted({*self.channels, *since, *self._dead_counts})
         return {
             name: UndeliveredMessages(since.get(name), self._dead_counts[name], blocked[name])
-            for name in names
+            for name in sorted({*self.channels, *since, *self._dead_counts})
         }
 
     def is_gone(self, channel: str, url: str) -> bool:
@@ -169,10 +168,22 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
         gone = self._gone_addresses.get(channel)
         return gone is not None and gone.url == url
 
-    @property
-    def holds(self) -> Holds:
-        """The silences and snoozes, also those that are over."""
-        return Holds(self._silences.values(), self._snoozes)
+    def hold_reason(
+        self, alert: Alert, channel: AlertChannel, around: DeliveryContext
+    ) -> DeliveryReason:
+        """The reason that holds the alert back from the channel now; "" for none."""
+        now = self.time.at
+        for silence in self.silences.values():
+            is_meant = selects(silence.rules, alert.rule_id)
+            is_now = silence.starts <= now < silence.ends
+            if is_now and is_meant and selects(silence.stores, alert.store_id):
+                return silence.kind
+        # The snooze of a raise also holds back its end.
+        snoozed = (self.snoozes.get(alert_id) for alert_id in episode_ids(alert))
+        if any(snooze is not None and now < snooze.until for snooze in snoozed):
+            return "snooze"
+        zone = around.store(alert.store_id).zone
+        return "quiet" if quiet_end(channel.quiet, now, zone) is not None else ""
 
     def channel_decisions(self, channel: str) -> Iterator[DeliveryDecision]:
         """All decisions of a channel, sorted by alert."""
@@ -187,11 +198,9 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
             # An end without a decision about its raise is a group of its own.
             raise_id = decisions[0].alert.of
             if raise_id is None or (channel, raise_id) not in self._decisions:
-                ends = self._ends_by_raise.get((channel, alert_id), ())
-                yield [
-                    *decisions,
-                    *(later for end in ends for later in self.decisions_for(channel, end)),
-                ]
+                for end in self.ends_for(channel, alert_id):
+                    decisions += self.decisions_for(channel, end)
+                yield decisions
 
     def _remember_decision(self, decision: DeliveryDecision) -> None:
         alert, at = decision.alert, (decision.channel, decision.alert.alert_id)
@@ -205,11 +214,9 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
         if alert.of is not None:
             self._ends_by_raise[decision.channel, alert.of][alert.alert_id] = None
         if before is not None and before.message:
-            self._decisions_by_message[f"{before.channel}|{before.message}"].pop(decision.key, None)
+            self._decisions_by_message[before.message_key].pop(decision.key, None)
         if decision.message:
-            self._decisions_by_message[f"{decision.channel}|{decision.message}"][decision.key] = (
-                decision
-            )
+            self._decisions_by_message[decision.message_key][decision.key] = decision
         self._count(decision, before)
         # The state of a raise depends on its ends, and the other way round.
         others = [alert.of] if alert.of else self._ends_by_raise.get(at, ())
@@ -223,29 +230,36 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
             return
         verdict, alert = combine_verdicts(decisions), decisions[-1].alert
         is_raise = alert.edge == "raise"
-        is_over = alert.state == "retracted" or (is_raise and self.has_end(*at))
+        channel, _alert_id = at
+        ends = self.ends_for(*at)
+        last = (self.decisions_for(channel, end)[-1] for end in ends)
+        has_end = any(end.alert.state != "retracted" for end in last)
+        is_over = alert.state == "retracted" or (is_raise and has_end)
         # An end is sent only after its raise.
-        follows = is_raise or self.alert_verdict(at[0], alert.of) == "send"
-        _set_member(self.held, at, verdict == "held" and follows and not is_over)
-        _set_member(self.open, at, verdict == "send" and is_raise and not is_over)
+        follows = is_raise or self.alert_verdict(channel, alert.of) == "send"
+        is_held = verdict == "held" and follows and not is_over
+        is_open = verdict == "send" and is_raise and not is_over
+        for members, is_in in ((self.held, is_held), (self.open, is_open)):
+            if is_in:
+                members[at] = None
+            else:
+                members.pop(at, None)
 
     def _forget_decision(self, decision: DeliveryDecision) -> None:
-        alert_id, at = decision.alert.alert_id, (decision.channel, decision.alert.alert_id)
+        alert, at = decision.alert, (decision.channel, decision.alert.alert_id)
         by_state = self._decisions.get(at, {})
-        by_state.pop(decision.alert.state, None)
-        self._decisions_by_message.get(f"{decision.channel}|{decision.message}", {}).pop(
-            decision.key, None
-        )
-        if not by_state:
-            self._decisions.pop(at, None)
-            self.held.pop(at, None)
-            self.open.pop(at, None)
-            self._channels_by_alert.get(alert_id, {}).pop(decision.channel, None)
-        raise_id = decision.alert.of
-        if raise_id is not None and not by_state:
-            ends = self._ends_by_raise.get((decision.channel, raise_id), {})
-            ends.pop(alert_id, None)
+        by_state.pop(alert.state, None)
+        self._decisions_by_message.get(decision.message_key, {}).pop(decision.key, None)
         self.uncounted.pop(decision.key, None)
+        if by_state:
+            return
+        self._decisions.pop(at, None)
+        self.held.pop(at, None)
+        self.open.pop(at, None)
+        self._channels_by_alert.get(alert.alert_id, {}).pop(decision.channel, None)
+        if alert.of is not None:
+            ends = self._ends_by_raise.get((decision.channel, alert.of), {})
+            ends.pop(alert.alert_id, None)
 
     def _count(self, decision: DeliveryDecision, before: DeliveryDecision | None) -> None:
         if decision.why in ("storm", "late") and not decision.message:
@@ -257,12 +271,6 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
         if went_out and before is None and decision.alert.edge == "raise":
             rank = severity_rank(decision.alert.severity)
             self._sent_counts[decision.channel, decision.at // MINUTE, rank] += 1
-
-    def _forget_minutes(self) -> None:
-        # No decision can fall into a minute that is over.
-        minute = self.time.at // MINUTE
-        for key in [sent for sent in self._sent_counts if sent[1] < minute]:
-            del self._sent_counts[key]
 
     def _remember_message(self, message: WebhookMessage) -> None:
         self._count_dead(self.messages.get(message.key), -1)
@@ -280,8 +288,54 @@ class DeliveryMemory(OutboundMemory[WebhookMessage]):
             self._dead_counts[message.channel] += more
 
 
-def _set_member(members: dict[ChannelAlert, None], at: ChannelAlert, is_in: bool) -> None:
-    if is_in:
-        members[at] = None
-    else:
-        members.pop(at, None)
+def find_outdated(memory: DeliveryMemory) -> list[StoredDelivery]:
+    """The records that ended more than RETENTION_DAYS days ago, by ticks.
+
+    An open episode is kept at any age, because a receiver of its raise must get its end.
+    """
+    limit = memory.time.at - RETENTION_DAYS * DAY_MILLIS
+    found: list[DeliveryDecision] = []
+    named: set[str] = set()
+    for decisions in memory.episodes():
+        # An episode is deleted as a whole, because an end alone would look as if it had no raise.
+        if _has_ended(decisions) and max(decision.at for decision in decisions) < limit:
+            found += decisions
+        else:
+            named |= {decision.message_key for decision in decisions}
+    ended = (
+        message
+        for message in memory.messages.values()
+        if message.outcome != "waiting" and message.due_at < limit and message.key not in named
+    )
+    return [*found, *ended, *_find_ended_controls(memory)]
+
+
+def is_over(control: AlertControl, now: int) -> bool:
+    """Whether a silence or a snooze ended more than a day ago, so that it has no effect any more.
+
+    The day leaves time for a late record that ends it early or extends it.
+    """
+    match control:
+        case Silence():
+            return control.ends < now - DAY_MILLIS
+        case Snooze():
+            return control.until < now - DAY_MILLIS
+    return False
+
+
+def _find_ended_controls(memory: DeliveryMemory) -> Iterator[StoredDelivery]:
+    now = memory.time.at
+    controls: list[Silence | Snooze] = [*memory.silences.values()]
+    controls += memory.snoozes.values()
+    yield from (control for control in controls if is_over(control, now))
+    still_open = {alert_id for _, alert_id in (*memory.open, *memory.held)}
+    for acknowledgement in memory.acknowledged.values():
+        if acknowledgement.alert_id not in still_open and acknowledgement.at < now - DAY_MILLIS:
+            yield acknowledgement
+
+
+def _has_ended(decisions: Sequence[DeliveryDecision]) -> bool:
+    last = {decision.alert.alert_id: decision.alert for decision in decisions}
+    raised, *ends = last.values()
+    is_ended = any(end.state != "retracted" for end in ends)
+    return raised.state == "retracted" or raised.edge == "clear" or is_ended

@@ -4,7 +4,7 @@ It is made once, and stored before any call. So after a crash, or after a silenc
 record shows which channels may have received a raise.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo
@@ -12,12 +12,10 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from alerting.deliver.state.clock_times import QuietHours, parse_quiet_spans, quiet_until
-from alerting.deliver.state.controls import AlertChannel, Silence, Snooze, selects, severity_rank
+from alerting.deliver.state.controls import AlertChannel, selects, severity_rank
 from alerting.deliver.state.records import DeliveryDecision, DeliveryReason, DeliveryVerdict
 from tally.alerts.message import Alert
 from tally.time.instants import from_millis, parse_instant, to_millis
-
-_MILLIS = 1_000
 
 
 class StoreFacts(NamedTuple):
@@ -35,13 +33,6 @@ class DeliveryContext(Protocol):
 
     def store(self, store_id: str) -> StoreFacts:
         """The facts about a store."""
-
-
-class Holds(NamedTuple):
-    """The silences, and the snoozes by alert, that may hold alerts back."""
-
-    silences: Collection[Silence]
-    snoozes: Mapping[str, Snooze]
 
 
 class FirstState(Struct, frozen=True, kw_only=True):
@@ -72,31 +63,12 @@ def matches_channel(alert: Alert, channel: AlertChannel, named: Collection[str])
     )
 
 
-def hold_reason(
-    alert: Alert, channel: AlertChannel, holds: Holds, at: tuple[int, ZoneInfo]
-) -> DeliveryReason:
-    """The reason that holds the alert back at an instant in its store's zone; "" for none."""
-    now, _zone = at
-    for silence in holds.silences:
-        is_meant = selects(silence.rules, alert.rule_id) and selects(silence.stores, alert.store_id)
-        if is_meant and silence.starts <= now < silence.ends:
-            return silence.kind
-    # The snooze of a raise also holds back its end.
-    episode = (alert.alert_id, alert.of or alert.alert_id)
-    snoozed = (holds.snoozes.get(alert_id) for alert_id in episode)
-    if any(snooze is not None and now < snooze.until for snooze in snoozed):
-        return "snooze"
-    return "quiet" if quiet_end(channel, at) is not None else ""
-
-
-def quiet_end(channel: AlertChannel, at: tuple[int, ZoneInfo]) -> int | None:
-    """The end of the channel's quiet hours for a store of the zone; None outside of them."""
-    return _find_quiet_end(channel.quiet, *at) if channel.quiet else None
-
-
 # All held alerts of a tick share few distinct results, one for each channel and zone.
 @lru_cache(1_000)
-def _find_quiet_end(hours: tuple[QuietHours, ...], now: int, zone: ZoneInfo) -> int | None:
+def quiet_end(hours: tuple[QuietHours, ...], now: int, zone: ZoneInfo) -> int | None:
+    """The end of a channel's quiet hours for a store of the zone; None outside of them."""
+    if not hours:
+        return None
     ends = quiet_until(from_millis(now), parse_quiet_spans(hours), zone)
     return to_millis(ends) if ends is not None else None
 
@@ -160,7 +132,7 @@ class DeliveryRules:
 
 def is_old(alert: Alert, channel: AlertChannel, now: int) -> bool:
     """Whether an alert has passed the channel's `max_age` at an instant (ms since 1970, UTC)."""
-    oldest = now - channel.max_age * _MILLIS
+    oldest = now - channel.max_age * 1_000
     # After days without a dispatcher, an alert that was published in time is old as well.
     if instant_millis(alert.raised_at) < oldest:
         return True

@@ -9,19 +9,24 @@ from datetime import date, datetime, timedelta
 
 from msgspec import structs
 
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
-from alerting.evaluate.snapshot.rule_readings import BaselineRequest, BaselineWindows
+from alerting.evaluate.scope.calendar import StoreCalendarDays, WindowSpan
+from alerting.evaluate.scope.rule_set import BaselineRequest, BaselineWindows
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.snapshot.window_facts import FamilyDayRequest, MetricCell, ratio_parts
-from runtime.cassandra.reads import chunks
+from runtime.cassandra.writes import chunks
 from runtime.registry.sources import FAMILIES
 from serving.merge.reading import Pointers
-from serving.metrics import catalogue
-from serving.metrics.catalogue import Metric
+from serving.questions import catalogue
+from serving.questions.catalogue import Metric
 from serving.questions.stores import StoreRegistry
 from serving.storage.views import ViewReader
-from tally.alerts.baseline import BaselineSample, EarlierDay, compute_baselines, earlier_dates
-from tally.alerts.baseline_snapshot import BaselineSnapshot
+from tally.alerts.baseline import (
+    BaselineSample,
+    BaselineSnapshot,
+    EarlierDay,
+    compute_baselines,
+    earlier_dates,
+)
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.families.generation import Generation
@@ -44,10 +49,6 @@ class _RequestedDay:
     def __init__(self, of: BaselineRequest, days: StoreCalendarDays) -> None:
         self.request, self._days = of, days
         self.span, self.date = days.day(of.start), days.date(of.start)
-
-    def windows(self) -> list[tuple[int, int]]:
-        """The start of each window in milliseconds since 1970, and its local time in minutes."""
-        return [(window, self.local_minutes(window)) for window in self.span.windows]
 
     def local_minutes(self, window: int) -> int:
         """The store's local time at the start of the window, in minutes since midnight."""
@@ -102,10 +103,7 @@ class BaselineSnapshotReader(SnapshotReader):
     async def read_baselines(
         self, requested: Sequence[_RequestedDay]
     ) -> dict[BaselineRequest, BaselineWindows]:
-        """The usual values of local days that the snapshot serves.
-
-        Raises ViewsUnreachable when a read fails.
-        """
+        """The usual values of local days that the snapshot serves. Raises ViewsUnreachable."""
         spans = {day.request: day.earlier_days(self._snapshot) for day in requested}
         await self.read(
             FamilyDayRequest(family.name, key.store_id, span)
@@ -126,20 +124,18 @@ class BaselineSnapshotReader(SnapshotReader):
             windows = [*zip(map(requested.local_minutes, span.windows), samples, strict=True)]
             is_complete = all(cell.is_covered for cell in cells)
             # A ratio has usual values only on days on which both of its sides have data.
-            has_events = all(
-                any(cell.cell.parts.get(family.name) for cell in cells)
-                for family in metric.families
-            )
+            parts = [cell.cell.parts for cell in cells]
+            names = (family.name for family in metric.families)
+            has_events = all(any(part.get(name) for part in parts) for name in names)
             days.append(EarlierDay(windows, is_complete, has_events))
-        found = compute_baselines(requested.request.baseline, requested.windows(), days)
+        clocks = ((window, requested.local_minutes(window)) for window in requested.span.windows)
+        found = compute_baselines(requested.request.baseline, clocks, days).items()
         number = self._snapshot.number
-        return {
-            start: structs.replace(baseline, snapshot=number) for start, baseline in found.items()
-        }
+        return {start: structs.replace(baseline, snapshot=number) for start, baseline in found}
 
 
 class BaselineCache:
-    """A BaselineSource over all snapshots, with a cache of its answers."""
+    """Reads usual values from all snapshots, with a cache of the answers."""
 
     def __init__(
         self,
@@ -158,9 +154,8 @@ class BaselineCache:
     ) -> dict[BaselineRequest, BaselineWindows]:
         """The usual values by day and window; none on a day that no snapshot serves."""
         found = {day: self._cache[day] for day in requests if day in self._cache}
-        for chunk in chunks(
-            [missing for missing in requests if missing not in found], _DAYS_AT_ONCE
-        ):
+        missing = [request for request in requests if request not in found]
+        for chunk in chunks(missing, _DAYS_AT_ONCE):
             found |= await self._read(chunk)
         for used in found.keys() & self._cache.keys():
             self._cache.move_to_end(used)
@@ -181,27 +176,21 @@ class BaselineCache:
             for request in requests
         ]
         # A day without a snapshot is queried again next time, because the first may come soon.
-        dates = {
-            day: await self._find_snapshot(day) for day in {local.date for local in all_requested}
-        }
+        dates = {requested.date for requested in all_requested}
+        by_date = {day: await self._find_snapshot(day) for day in dates}
         for requested in all_requested:
-            if (snapshot := dates[requested.date]) is not None:
+            if (snapshot := by_date[requested.date]) is not None:
                 snapshots[snapshot.number] = snapshot
                 served[snapshot.number].append(requested)
+        world = self._views, self._registry, self._settings
         for number, days in served.items():
-            pinned = self._reader_class(
-                self._views, self._registry, self._settings, snapshots[number]
-            )
-            answers = await pinned.read_baselines(days)
+            answers = await self._reader_class(*world, snapshots[number]).read_baselines(days)
             self._cache |= answers
             found |= answers
         return found
 
     async def _find_snapshot(self, day: date) -> BaselineSnapshot | None:
-        """The snapshot that serves the local day.
-
-        It never changes, because a later snapshot serves no day that has begun.
-        """
+        # It never changes, because a later snapshot serves no day that has begun.
         found = self._snapshots.get(day) or await self._views.baselines.snapshot_for(day)
         if found is not None:
             self._snapshots[day] = found
@@ -213,11 +202,8 @@ class BaselineCache:
 
 def _build_sample(metric: Metric, metric_cell: MetricCell) -> BaselineSample | None:
     """The value of a window; None if it has none, or one that may not be published."""
-    if (
-        not metric_cell.cell.known
-        or metric_cell.is_hidden
-        or not metric_cell.cell.sensor_coverage.is_enough
-    ):
+    cell = metric_cell.cell
+    if not cell.known or metric_cell.is_hidden or not cell.sensor_coverage.is_enough:
         return None
-    above, below = ratio_parts(metric, metric_cell.cell)
+    above, below = ratio_parts(metric, cell)
     return None if above is None or below is None or below <= 0 else BaselineSample(above, below)

@@ -5,25 +5,25 @@ Which generation serves a day is queried once, however long the reading takes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
-from alerting.evaluate.snapshot.rule_readings import (
+from alerting.evaluate.scope.calendar import StoreCalendarDays, WindowSpan
+from alerting.evaluate.scope.rule_set import (
     BaselineRequest,
-    BaselineSource,
     BaselineWindows,
     VersionMetrics,
     baseline_request,
 )
-from alerting.evaluate.snapshot.shelves import DayShelves, WindowShelves
 from alerting.evaluate.snapshot.stock import (
+    DayShelves,
     StockDay,
-    StockDayReader,
     StockDayRequest,
+    WindowShelves,
+    read_stock_day,
 )
 from alerting.evaluate.snapshot.window_facts import (
     FamilyDayRequest,
@@ -33,23 +33,23 @@ from alerting.evaluate.snapshot.window_facts import (
 )
 from alerting.rules.rule import Rule
 from runtime.registry.sources import FAMILIES
-from runtime.registry.visit_rules import store_visit_rules
+from runtime.registry.stores import store_visit_rules
 from serving.cells.cells import Cell
 from serving.disclosure import DisclosurePolicies, suppression_reason
-from serving.engine.store_reader import StoreReader
+from serving.items import ItemReader
 from serving.merge.reading import Pointers
 from serving.merge.served import FamilyReading
-from serving.metrics import catalogue
-from serving.metrics.catalogue import Metric
-from serving.questions import grains
+from serving.questions import catalogue, grains
+from serving.questions.catalogue import Metric
 from serving.questions.question import StoreSlots, slot_days
 from serving.questions.stores import StoreRegistry
+from serving.stock import StockReader
 from serving.storage.views import ViewReader
+from serving.store_reader import StoreReader
 from tally.config.settings import Settings
-from tally.families.epochs import Epochs
+from tally.families.epochs import Epochs, StoreVisitRules
 from tally.families.family import Family
 from tally.families.generation import Generation
-from tally.families.visit_rules import StoreVisitRules
 from tally.time.instants import from_millis
 
 
@@ -61,13 +61,10 @@ class _SumsKey(NamedTuple):
     span: WindowSpan
 
 
-class _FamilySums(NamedTuple):
-    """The sums of each window, and what may be published of families of people's devices."""
-
-    cells: list[MetricCell]
-    publishable: DisclosurePolicies
-
-
+# Reads usual values by day and window; windows without a known value are absent.
+BaselineReads: TypeAlias = Callable[
+    [Sequence[BaselineRequest]], Awaitable[Mapping[BaselineRequest, BaselineWindows]]
+]
 # One thing to read for a store's day.
 ReadRequest: TypeAlias = FamilyDayRequest | StockDayRequest | BaselineRequest
 
@@ -79,7 +76,8 @@ class _StoreRows:
     readings: dict[FamilyDayRequest, FamilyReading] = field(default_factory=dict)
     stocks: dict[StockDayRequest, StockDay | None] = field(default_factory=dict)
     baselines: dict[BaselineRequest, BaselineWindows] = field(default_factory=dict)
-    sums: dict[_SumsKey, _FamilySums] = field(default_factory=dict)
+    # The sums of each window, and what may be published of families of people's devices.
+    sums: dict[_SumsKey, tuple[list[MetricCell], DisclosurePolicies]] = field(default_factory=dict)
 
     def has(self, request: ReadRequest) -> bool:
         """Whether it was read."""
@@ -103,7 +101,7 @@ def list_requests(
 class SnapshotReader:
     """The reader for the evaluations of one transaction; it reads each thing once.
 
-    Raises ViewsUnreachable when a read fails.
+    `baselines`: None for no usual values. Raises ViewsUnreachable when a read fails.
     """
 
     def __init__(
@@ -111,14 +109,14 @@ class SnapshotReader:
         views: ViewReader,
         registry: StoreRegistry,
         settings: Settings,
-        baselines: BaselineSource | None = None,
+        baselines: BaselineReads | None = None,
     ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self._baseline_source = baselines
+        self._read_baselines = baselines
         self._reader = StoreReader(views, registry, settings)
         self._generations: dict[str, dict[date, Generation | None]] = defaultdict(dict)
         self._rows: dict[str, _StoreRows] = defaultdict(_StoreRows)
-        self._stock = StockDayReader(views, settings, self._reader, self.pointers)
+        self._stock_reader = StockReader(views, settings, ItemReader(views), self.pointers)
         self._days: dict[str, StoreCalendarDays] = {}
 
     def days(self, store_id: str) -> StoreCalendarDays:
@@ -162,28 +160,31 @@ class SnapshotReader:
     async def read(self, requests: Iterable[ReadRequest]) -> None:
         """Read the rows of all these windows concurrently."""
         all_missing = self.missing(requests)
-        stocks = [reading for reading in all_missing if isinstance(reading, StockDayRequest)]
-        missing = [reading for reading in all_missing if isinstance(reading, FamilyDayRequest)]
+        slots = {
+            request: self._slots(request.store_id, request.span)
+            for request in all_missing
+            if not isinstance(request, BaselineRequest)
+        }
+        missing = [reading for reading in slots if isinstance(reading, FamilyDayRequest)]
         # One query of the generations for each family, before the rows are read.
         days: dict[str, set[date]] = defaultdict(set)
-        for family_windows in missing:
-            days[family_windows.family].update(self._utc_days(family_windows))
+        for request in missing:
+            family = FAMILIES[request.family]
+            days[family.name].update(self._reader.utc_days([family], slots[request]))
         queries = (self.generations(name, sorted(dates)) for name, dates in days.items())
         await asyncio.gather(*queries)
-        readings = await asyncio.gather(*map(self._read, missing))
-        for reading_of, reading in zip(missing, readings, strict=True):
-            self._rows[reading_of.store_id].readings[reading_of] = reading
+        reads = (self._read_family(FAMILIES[each.family], slots[each]) for each in missing)
+        for request, reading in zip(missing, await asyncio.gather(*reads), strict=True):
+            self._rows[request.store_id].readings[request] = reading
         # One stock at a time: each of them already reads its parts concurrently.
-        for stock in stocks:
-            slots = self._slots(stock.store_id, stock.span)
-            read = await self._stock.read(catalogue.metric(stock.metric), slots)
-            self._rows[stock.store_id].stocks[stock] = read
-
-        if usual_days := [day for day in all_missing if isinstance(day, BaselineRequest)]:
-            # Without a source of usual values there are none.
-            found = await self._baseline_source.read(usual_days) if self._baseline_source else {}
-            for day, windows in found.items():
-                self._rows[day.store_id].baselines[day] = windows
+        for stock in (reading for reading in slots if isinstance(reading, StockDayRequest)):
+            reader = self._stock_reader, self._read_family
+            day = await read_stock_day(catalogue.metric(stock.metric), slots[stock], *reader)
+            self._rows[stock.store_id].stocks[stock] = day
+        usual_days = [usual for usual in all_missing if isinstance(usual, BaselineRequest)]
+        if usual_days and self._read_baselines is not None:
+            for usual, windows in (await self._read_baselines(usual_days)).items():
+                self._rows[usual.store_id].baselines[usual] = windows
 
     def windows(
         self, rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
@@ -206,18 +207,15 @@ class SnapshotReader:
         key = _SumsKey(families, metric.is_level, span)
         if key not in rows.sums:
             requests = (FamilyDayRequest(family.name, store_id, span) for family in families)
-            readings = [rows.readings[family_windows] for family_windows in requests]
+            readings = [rows.readings[request] for request in requests]
             rows.sums[key] = self._sum_windows(key, store_id, readings)
         cells, publishable = rows.sums[key]
         if not publishable:
             # Most families are not about people, so nothing has to be withheld.
             return cells
-        return [
-            cell._replace(
-                is_hidden=suppression_reason(publishable, metric, cell.cell.slot) is not None
-            )
-            for cell in cells
-        ]
+        reasons = (suppression_reason(publishable, metric, cell.cell.slot) for cell in cells)
+        pairs = zip(cells, reasons, strict=True)
+        return [cell._replace(is_hidden=reason is not None) for cell, reason in pairs]
 
     def shelves(self, metric: Metric, store_id: str, span: WindowSpan) -> DayShelves | None:
         """The articles of a local day that was read; None where it was too much to read."""
@@ -231,29 +229,24 @@ class SnapshotReader:
 
     def _sum_windows(
         self, key: _SumsKey, store_id: str, readings: Sequence[FamilyReading]
-    ) -> _FamilySums:
+    ) -> tuple[list[MetricCell], DisclosurePolicies]:
         slots = self._slots(store_id, key.span)
         summed = replace(slots, resets=self.days(store_id).resets) if key.is_level else slots
         found = self._reader.sum_windows(summed, readings)
         served = _generations_by_day(readings, slots)
-        cells = [
-            MetricCell(
-                cell,
-                _is_covered(cell, readings),
-                False,
-                served[cell.slot.start.date()],
-            )
-            for cell in found.cells
-        ]
-        return _FamilySums(cells, found.disclosure)
+        cells = []
+        for cell in found.cells:
+            generations = served[cell.slot.start.date()]
+            cells.append(MetricCell(cell, _is_covered(cell, readings), False, generations))
+        return cells, found.disclosure
 
     def _stock_cells(self, request: StockDayRequest) -> list[MetricCell]:
         read = self._rows[request.store_id].stocks[request]
+        slots = self._slots(request.store_id, request.span)
         if read is None:
             # The cells are not covered either; otherwise published alerts would be retracted.
-            unknown = (Cell(slot) for slot in self._slots(request.store_id, request.span).slots)
-            return [MetricCell(cell, False, False, ()) for cell in unknown]
-        served = _generations_by_day(read.readings, self._slots(request.store_id, request.span))
+            return [MetricCell(Cell(slot), False, False, ()) for slot in slots.slots]
+        served = _generations_by_day(read.readings, slots)
         return [
             MetricCell(
                 moves.cell,
@@ -266,13 +259,9 @@ class SnapshotReader:
             for window, moves in enumerate(read.windows)
         ]
 
-    async def _read(self, request: FamilyDayRequest) -> FamilyReading:
-        pointers = await self.pointers(FAMILIES[request.family], self._utc_days(request))
-        return await self._reader.read_family(pointers, self._slots(request.store_id, request.span))
-
-    def _utc_days(self, request: FamilyDayRequest) -> list[date]:
-        slots = self._slots(request.store_id, request.span)
-        return self._reader.utc_days([FAMILIES[request.family]], slots)
+    async def _read_family(self, family: Family, slots: StoreSlots) -> FamilyReading:
+        pointers = await self.pointers(family, self._reader.utc_days([family], slots))
+        return await self._reader.read_family(pointers, slots)
 
     def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
         clock = self.days(store_id).store.clock
@@ -282,7 +271,6 @@ class SnapshotReader:
 def _generations_by_day(
     readings: Sequence[FamilyReading], slots: StoreSlots
 ) -> dict[date, FamilyGenerations]:
-    """The serving generation of each family, by UTC day of the windows."""
     return {
         day: tuple((reading.family.name, reading.published.get(day)) for reading in readings)
         for day in slot_days(slots)

@@ -1,7 +1,9 @@
 """The stock of a store's articles in each window of a local day, for rules of kind stock."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
@@ -9,27 +11,136 @@ from typing import NamedTuple
 
 import structlog
 
-from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.evaluate.snapshot.shelves import DayShelves, StockSpeedRows
-from serving.engine.store_reader import StoreReader
+from alerting.alert.ids import subject_text
+from alerting.evaluate.scope.calendar import WindowSpan
+from serving import items
 from serving.merge.served import FamilyReading, ServedWindow, serve_windows
-from serving.metrics.catalogue import Metric
+from serving.questions.catalogue import Metric
 from serving.questions.question import StoreSlots
-from serving.stock import items
-from serving.stock.items import ItemReader
-from serving.stock.stock import SalesMoves, ShelfMoves, shelf_moves
-from serving.stock.stock_reading import ReadPointers, StockReader
-from serving.storage.views import ViewReader
+from serving.stock import SalesMoves, ShelfMoves, StockReader, shelf_moves
+from tally.algebra.level import WindowStock
 from tally.algebra.merge import MergedWindow
-from tally.config.settings import Settings
 from tally.errors import BadQuery
 from tally.families.family import Family
 from tally.time.instants import to_millis
 from tally.time.windows import window_starts
 
 _NEVER = 1 << 62
+# Reads a family by the generations of one snapshot. Raises ViewsUnreachable.
+ReadFamily = Callable[[Family, StoreSlots], Awaitable[FamilyReading]]
 
 log = structlog.get_logger()
+
+
+class ShelfStep(NamedTuple):
+    """The levels of an article in the window with that number, from 0 on.
+
+    Until the article's next step its last level stands: WindowStock(level, level).
+    """
+
+    window: int
+    levels: WindowStock
+
+
+# The steps of one article, by window ascending; the first step is of window 0.
+ShelfSteps = tuple[ShelfStep, ...]
+
+
+class DayShelves:
+    """All articles of a store on a local day, by the subjects that alert ids use.
+
+    Its size grows with the number of articles and moves. `is_partial`: articles of unknown stock
+    may have been counted before the rows that were read.
+    """
+
+    def __init__(
+        self, moves: Sequence[Mapping[str, WindowStock]], *, is_partial: bool = False
+    ) -> None:
+        """`moves`: the levels, in thousandths, of what moves in each window; in the first, all."""
+        self.is_partial = is_partial
+        steps: dict[str, list[ShelfStep]] = defaultdict(list)
+        for window, moved in enumerate(moves):
+            for article, reached in moved.items():
+                steps[article].append(ShelfStep(window, reached))
+        self._steps: dict[str, ShelfSteps] = {
+            subject_text("item", article): tuple(article_steps)
+            for article, article_steps in steps.items()
+        }
+        # The articles by the lowest stock, in thousandths, that they had in a window.
+        self._by_lowest: dict[int, list[str]] = defaultdict(list)
+        for subject, found in self._steps.items():
+            ends = [*(step.window for step in found[1:]), len(moves)]
+            for (window, (level, lowest)), end in zip(found, ends, strict=True):
+                if lowest is not None:
+                    self._by_lowest[lowest].append(subject)
+                # The last level stands in all windows until the article's next move.
+                if level is not None and window + 1 < end and level != lowest:
+                    self._by_lowest[level].append(subject)
+
+    @property
+    def subjects(self) -> Collection[str]:
+        """All articles, whether they were ever counted or not."""
+        return self._steps.keys()
+
+    @property
+    def unknown_count(self) -> int:
+        """The number of articles whose stock at the end of the day is unknown."""
+        return sum(steps[-1].levels.level is None for steps in self._steps.values())
+
+    def steps_for(self, subject: str) -> ShelfSteps:
+        """The article's steps; articles with equal steps are evaluated alike."""
+        return self._steps.get(subject, ())
+
+    def levels_at(self, subject: str, window: int) -> WindowStock | None:
+        """The levels in the window with that number; None for an article that is not there."""
+        steps = self.steps_for(subject)
+        place = bisect_right(steps, window, key=lambda step: step.window) - 1
+        if place < 0:
+            return None
+        step_window, levels = steps[place]
+        return levels if step_window == window else WindowStock(levels.level, levels.level)
+
+    def matching_subjects(self, holds: Callable[[int], bool]) -> Iterator[str]:
+        """The articles whose lowest stock in a window, in thousandths, fulfils the condition.
+
+        An article may come several times. `holds` is called once for each distinct number.
+        """
+        for lowest, subjects in self._by_lowest.items():
+            if holds(lowest):
+                yield from subjects
+
+
+@dataclass(frozen=True, slots=True)
+class WindowShelves:
+    """The articles in one window of the day."""
+
+    day: DayShelves
+    window: int
+
+    def __bool__(self) -> bool:
+        return bool(self.day.subjects)
+
+    def levels(self, subject: str) -> WindowStock | None:
+        """The levels of the article; None if it is not there."""
+        return self.day.levels_at(subject, self.window)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the stock of any article is known."""
+        levels = map(self.levels, self.day.subjects)
+        return any(reached is not None and reached.level is not None for reached in levels)
+
+
+class StockSpeedRows(NamedTuple):
+    """The rows of the speed layer that a level depends on.
+
+    `start`: their first window (ms since 1970, UTC). `epoch`: the highest epoch of the generations
+    that serve the days since the last counts.
+    """
+
+    family: str
+    start: int
+    epoch: int
 
 
 # Not a tuple: the key of a metric would equal that of a family with the same name.
@@ -51,84 +162,60 @@ class StockDay(NamedTuple):
     speed_rows: tuple[StockSpeedRows, ...]
 
 
-class _SalesSince(NamedTuple):
-    """The slots that are read, from the last counts on or later, and the sales since then."""
+async def read_stock_day(
+    metric: Metric, slots: StoreSlots, stock_reader: StockReader, read_family: ReadFamily
+) -> StockDay | None:
+    """The quarter hours of the slots; None where a single day is more than may be read.
 
-    slots: StoreSlots
-    moves: SalesMoves
-
-
-class StockDayReader:
-    """Reads stocks by the generations of one snapshot.
-
-    Raises ViewsUnreachable when a read fails.
+    If there are too many receipts since the last counts, only later ones are read: articles that
+    were counted before are then unknown until they are counted again. Raises ViewsUnreachable when
+    a read fails.
     """
+    assert metric.stock is not None
+    [counted] = await stock_reader.with_baselines(metric.stock, [slots], None)
+    readings = await asyncio.gather(*(read_family(part, counted) for part in metric.families))
+    # From the last counts on, and not from the start of the day.
+    starts = window_starts(*counted.span)
+    served = [serve_windows(reading, starts) for reading in readings]
+    receipts = dict(zip(starts, served[-1], strict=True))
+    sold = await _read_sales(stock_reader, counted, readings, receipts)
+    if sold is None:
+        return None
+    part, sales = sold
+    left_out = len(starts) - len(window_starts(*part.span))
+    starts, served = starts[left_out:], [windows[left_out:] for windows in served]
+    all_windows = zip(*(map(_empty_if_missing, windows) for windows in served), strict=True)
+    moves = [*shelf_moves(part, all_windows, sales)]
+    shelves = DayShelves([window.moved for window in moves], is_partial=left_out > 0)
+    if shelves.is_partial:
+        day = slots.slots[0].start.date()
+        _warn_unknown(slots.store_id, day, shelves.unknown_count)
+    pairs = zip(readings, served, strict=True)
+    speed_rows = tuple(_speed_rows(*pair, starts) for pair in pairs)
+    return StockDay(moves, shelves, readings, speed_rows)
 
-    def __init__(
-        self, views: ViewReader, settings: Settings, reader: StoreReader, pointers: ReadPointers
-    ) -> None:
-        self._reader, self._pointers = reader, pointers
-        self._stock_reader = StockReader(views, settings, ItemReader(views), pointers)
 
-    async def read(self, metric: Metric, slots: StoreSlots) -> StockDay | None:
-        """The quarter hours of the slots; None where a single day is more than may be read.
-
-        If there are too many receipts since the last counts, only later ones are read: articles
-        that were counted before are then unknown until they are counted again.
-        """
-        assert metric.stock is not None
-        [counted] = await self._stock_reader.with_baselines(metric.stock, [slots], None)
-        readings = await asyncio.gather(
-            *(self._read_family(part, counted) for part in metric.families)
-        )
-        # From the last counts on, and not from the start of the day.
-        starts = window_starts(*counted.span)
-        served = [serve_windows(reading, starts) for reading in readings]
-        receipts = dict(zip(starts, served[-1], strict=True))
-        sold = await self._sales_since(counted, readings, receipts)
-        if sold is None:
-            return None
-        left_out = len(starts) - len(window_starts(*sold.slots.span))
-        starts, served = starts[left_out:], [part[left_out:] for part in served]
-        windows = zip(*(map(_empty_if_missing, part) for part in served), strict=True)
-        shelf_windows = [*shelf_moves(sold.slots, windows, sold.moves)]
-        shelves = DayShelves([moves.moved for moves in shelf_windows], is_partial=left_out > 0)
-        _warn_partial(shelves, slots)
-        return StockDay(
-            shelf_windows,
-            shelves,
-            readings,
-            tuple(_speed_rows(*pair, starts) for pair in zip(readings, served, strict=True)),
-        )
-
-    async def _sales_since(
-        self,
-        slots: StoreSlots,
-        readings: Sequence[FamilyReading],
-        receipts: Mapping[datetime, ServedWindow],
-    ) -> _SalesSince | None:
-        """The sales since the last counts, or a later start if those are too many to read.
-
-        None where a single day is too much.
-        """
-        most = items.MAX_RECEIPTS
-        while True:
-            part = _cut_to_limit(slots, receipts, most)
-            try:
-                moves = await self._stock_reader.read_sales(part, readings)
-            except BadQuery as error:
-                if part.span.start == slots.slots[0].start or not most:
-                    log.warning("stock is not judged", store=slots.store_id, reason=str(error))
-                    return None
-                # Receipts have many lines, or there are more than a view has counted so far.
-                most //= 2
-            else:
-                assert moves is not None
-                return _SalesSince(part, moves)
-
-    async def _read_family(self, family: Family, slots: StoreSlots) -> FamilyReading:
-        pointers = await self._pointers(family, self._reader.utc_days([family], slots))
-        return await self._reader.read_family(pointers, slots)
+async def _read_sales(
+    stock_reader: StockReader,
+    slots: StoreSlots,
+    readings: Sequence[FamilyReading],
+    receipts: Mapping[datetime, ServedWindow],
+) -> tuple[StoreSlots, SalesMoves] | None:
+    """The slots since the last counts, or later ones, and their sales; None: a day is too much."""
+    most = items.MAX_RECEIPTS
+    while True:
+        part = _cut_to_limit(slots, receipts, most)
+        try:
+            moves = await stock_reader.read_sales(part, readings)
+        except BadQuery as error:
+            if part.span.start == slots.slots[0].start or not most:
+                log.warning("stock is not judged", store=slots.store_id, reason=str(error))
+                return None
+            # Receipts have many lines, or there are more than a view has counted so far.
+            most //= 2
+        else:
+            assert moves is not None
+            return part, moves
 
 
 def _cut_to_limit(
@@ -150,10 +237,7 @@ def _cut_to_limit(
 
 
 def _empty_if_missing(window: ServedWindow) -> ServedWindow:
-    """The window, or an empty one if none of its data has arrived.
-
-    Ticks and generations say whether all data of the window had arrived.
-    """
+    # Ticks and generations say whether all data of the window had arrived.
     if window.merged.values is not None:
         return window
     return ServedWindow(MergedWindow("speed", 0, {}), "provisional")
@@ -167,12 +251,6 @@ def _speed_rows(
     epochs = (generation.epoch for generation in reading.published.values())
     start, epoch = min(by_speed, default=_NEVER), max(epochs, default=0)
     return StockSpeedRows(reading.family.name, start, epoch)
-
-
-def _warn_partial(shelves: DayShelves, slots: StoreSlots) -> None:
-    if shelves.is_partial:
-        day = slots.slots[0].start.date()
-        _warn_unknown(slots.store_id, day, sum(1 for _ in shelves.unknown_subjects()))
 
 
 # Cached to log once for each day and number: a day is evaluated hundreds of times.

@@ -8,17 +8,16 @@ from msgspec import structs
 
 from alerting.episodes.fold import WindowVerdict
 from alerting.episodes.verdict import FurtherFacts, WindowFacts
-from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.evaluate.snapshot.rule_readings import VersionMetrics
-from alerting.evaluate.snapshot.shelves import StockSpeedRows, WindowShelves
-from alerting.rules.rule import Rule, RuleVersion
+from alerting.evaluate.scope.calendar import WindowSpan
+from alerting.evaluate.scope.rule_set import VersionMetrics, VersionReading
+from alerting.evaluate.snapshot.stock import StockSpeedRows, WindowShelves
+from alerting.rules.rule import Rule
 from serving.cells.cells import Cell, common_source
-from serving.metrics.catalogue import Metric
-from serving.metrics.formulas import Formula, StockAt, WeightedSum
+from serving.questions.catalogue import Formula, Metric, StockAt, WeightedSum
 from tally.alerts.baseline import ExactValue, WindowBaseline
 from tally.alerts.message import ReadRows
 from tally.alerts.tick import Tick, is_known, last_closed_end
-from tally.algebra.shelf import WindowStock
+from tally.algebra.level import WindowStock
 from tally.families.generation import Generation
 from tally.time.instants import to_millis
 
@@ -93,7 +92,7 @@ class DayWindow(NamedTuple):
     """
 
     verdict: WindowVerdict
-    version: RuleVersion | None = None
+    reading: VersionReading | None = None
     cells: WindowCells | None = None
     counts: bool = True
 
@@ -105,10 +104,7 @@ class DayWindow(NamedTuple):
 
 
 class EvaluationTick(NamedTuple):
-    """The tick by which a version evaluates, and the end of the windows that it closes.
-
-    `closed`: milliseconds since 1970 (UTC).
-    """
+    """The tick by which a version evaluates; `closed`: the end of what it closes, in ms (UTC)."""
 
     tick: Tick
     closed: int
@@ -176,7 +172,17 @@ def ratio_parts(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactVal
 
 
 def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
-    """The rows by which the window was evaluated, one entry for each family."""
+    """The rows by which the window was evaluated, one entry for each family and UTC day."""
+    found: dict[tuple[str, str], ReadRows] = {}
+    # A total has the rows of its windows; those of one UTC day are added up.
+    for part in cells.parts or (cells,):
+        for rows in _list_window_rows(part, tick).values():
+            place = rows.family, rows.day
+            found[place] = _add_rows(found[place], rows) if place in found else rows
+    return tuple(found.values())
+
+
+def _list_window_rows(cells: WindowCells, tick: Tick) -> dict[str, ReadRows]:
     found: dict[str, ReadRows] = {}
     for metric_cell in cells.all:
         day, source = metric_cell.cell.slot.start.date(), common_source(metric_cell.cell.sources)
@@ -192,17 +198,29 @@ def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
                 events=0 if metric_cell.is_hidden else metric_cell.cell.events,
                 source=source,
             )
-    return tuple(found.values())
+    return found
+
+
+def _add_rows(rows: ReadRows, other: ReadRows) -> ReadRows:
+    return structs.replace(
+        rows,
+        epoch=max(rows.epoch, other.epoch),
+        events=rows.events + other.events,
+        source=common_source((rows.source, other.source)),
+    )
 
 
 def _further(metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> Iterator[FurtherFacts]:
     """The facts of the metric of each condition in `and`."""
     for metric, metric_cell in zip(metrics.further, cells.further, strict=True):
         is_reportable = not metric_cell.is_hidden and _has_coverage(metric_cell.cell)
-        value = exact_value(metric, metric_cell.cell) if has_data(metric_cell.cell) else None
-        yield FurtherFacts(
-            value, is_reportable and _has_all_rows((metric_cell,), tick, cells.start)
-        )
+        is_known = is_reportable and _has_all_rows((metric_cell,), tick, cells.start)
+        yield FurtherFacts(further_value(metric, metric_cell.cell), is_known)
+
+
+def further_value(metric: Metric, cell: Cell) -> ExactValue | None:
+    """The value without any rounding; None if nothing arrived."""
+    return exact_value(metric, cell) if has_data(cell) else None
 
 
 def has_data(cell: Cell) -> bool:
@@ -219,16 +237,18 @@ def _has_all_rows(cells: Sequence[MetricCell], tick: Tick, start: int) -> bool:
     """Whether generations cover the window, or speed layer rows that are whole and in force."""
     if all(cell.is_covered for cell in cells):
         return True
-    served = (pair for cell in cells for pair in cell.generations)
-    speed_rows = (rows for cell in cells for rows in cell.speed_rows)
-    return all(
-        is_known(tick, family, start, serving.epoch if serving else 0) for family, serving in served
-    ) and all(
-        # From the first such window on: a move that is missing there is missing in every later
-        # level.
-        is_known(tick, rows.family, min(rows.start, start), rows.epoch)
-        for rows in speed_rows
+    served = (
+        (family, start, serving.epoch if serving else 0)
+        for cell in cells
+        for family, serving in cell.generations
     )
+    # From the first such window on: a move that is missing there is missing in every later level.
+    speed_rows = (
+        (rows.family, min(rows.start, start), rows.epoch)
+        for cell in cells
+        for rows in cell.speed_rows
+    )
+    return all(is_known(tick, *read) for read in (*served, *speed_rows))
 
 
 def _is_publishable(rule: Rule, cells: WindowCells) -> bool:
@@ -244,14 +264,12 @@ def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
     """Whether the other metrics reach the values that the rule's `minimum` requires."""
     if not metrics.minimum:
         return True
+    pairs = zip(metrics.minimum, cells.minimum, strict=True)
     values = (
-        exact_value(metric, metric_cell.cell) if metric_cell.cell.known else None
-        for (metric, _), metric_cell in zip(metrics.minimum, cells.minimum, strict=True)
+        (least, exact_value(metric, metric_cell.cell) if metric_cell.cell.known else None)
+        for (metric, least), metric_cell in pairs
     )
-    required: Sequence[int] = [least for _, least in metrics.minimum]
-    return all(
-        value is not None and value >= least for value, least in zip(values, required, strict=True)
-    )
+    return all(value is not None and value >= least for least, value in values)
 
 
 def _total(formula: Formula, cell: Cell) -> ExactValue | None:

@@ -10,27 +10,24 @@ import msgspec
 from msgspec import Struct
 
 from alerting.alert.ids import Chain
-from alerting.alert.published import PublishedAlert
-from alerting.alert.settled import (
+from alerting.alert.published import (
     MAX_ALERTS,
+    PublishedAlert,
     SettledPack,
     decode_alerts,
     decode_last_window,
     encode_alerts,
     group_settled,
 )
+from alerting.episodes.affected_days import DayStates, FoldTimeline
 from alerting.episodes.fold import FoldState
-from alerting.episodes.fold_line import DayStates, FoldTimeline
 from tally.alerts.message import Reason
 
 SEPARATOR = "|"
 
 
 class ForcedEnd(Struct, frozen=True):
-    """The reason why an episode of a chain ends with a window, regardless of the window's numbers.
-
-    `by` and `because`: who resolved the alert, and the reason in words.
-    """
+    """Why an episode ends with a window, whatever its numbers; who resolved it, and why."""
 
     reason: Reason
     by: str = ""
@@ -62,15 +59,13 @@ class ChainMemory:
         self._live: dict[_RuleStore, set[str]] = {}
 
     def alerts_since(self, chain: Chain, instant: int) -> dict[str, PublishedAlert]:
-        """The alerts by id that reach the instant (milliseconds since 1970, UTC).
+        """The alerts by id of later windows (ms since 1970, UTC), with their raises and ends.
 
-        These are the alerts of later windows with their raises and ends; earlier alerts may be
-        among them.
+        Earlier alerts may be among them.
         """
         found: dict[str, PublishedAlert] = {}
-        for pack in self._packs.get(_place(chain), ()):
-            if pack.subject == chain.subject and pack.last >= instant:
-                found |= {alert.alert_id: alert for alert in decode_alerts(chain, pack.value)}
+        for _, alerts in self._read_packs(chain, instant):
+            found |= alerts
         return found | self._alerts.get(chain, {})
 
     def fold_line(self, chain: Chain) -> FoldTimeline:
@@ -93,9 +88,8 @@ class ChainMemory:
         found = []
         for alerts in self._alerts.values():
             ended = {alert.of for alert in alerts.values() if alert.is_unretracted}
-            raises = (
-                alert for alert in alerts.values() if alert.is_unretracted and alert.edge == "raise"
-            )
+            standing = (alert for alert in alerts.values() if alert.is_unretracted)
+            raises = (alert for alert in standing if alert.edge == "raise")
             found += [alert for alert in raises if alert.alert_id not in ended]
         return found
 
@@ -114,10 +108,9 @@ class ChainMemory:
                 self._write_alert(raised)
 
     def set_days(self, chain: Chain, states: DayStates, until: int | None) -> None:
-        """Store the fold's states at the starts of consecutive days.
+        """Store the fold's states at the starts of consecutive days (ms since 1970, UTC).
 
-        `until`: start of the day after them, None if there is none. All instants are milliseconds
-        since 1970 (UTC).
+        `until`: start of the day after them, None if there is none.
         """
         line = self._lines.get(chain) or FoldTimeline()
         for start, state in line.set_days(states, until).items():
@@ -199,7 +192,7 @@ class ChainMemory:
         groups = group_settled(self._alerts[chain].values())
         if not groups:
             return
-        numbers = dict(self._read_packs(chain))
+        numbers = dict(self._read_packs(chain, 0))
         for group in groups:
             number = self._number_for(group, numbers)
             numbers.setdefault(number, {}).update((member.alert_id, member) for member in group)
@@ -211,22 +204,22 @@ class ChainMemory:
             self.load_pack(chain, number, value)
             self.changes[pack_key(chain, number)] = value
 
-    def _read_packs(self, chain: Chain) -> Iterator[tuple[int, dict[str, PublishedAlert]]]:
+    def _read_packs(
+        self, chain: Chain, since: int
+    ) -> Iterator[tuple[int, dict[str, PublishedAlert]]]:
         for pack in self._packs.get(_place(chain), ()):
-            if pack.subject == chain.subject:
-                yield (
-                    pack.number,
-                    {alert.alert_id: alert for alert in decode_alerts(chain, pack.value)},
-                )
+            if pack.subject == chain.subject and pack.last >= since:
+                alerts = decode_alerts(chain, pack.value)
+                yield pack.number, {alert.alert_id: alert for alert in alerts}
 
     def _number_for(
         self, group: Collection[PublishedAlert], numbers: Mapping[int, Mapping[str, PublishedAlert]]
     ) -> int:
         """The number of the pack that has the group already, else of the last pack with room."""
         ids = {alert.alert_id for alert in group}
-        found = [number for number, alerts in numbers.items() if ids & alerts.keys()]
-        if found:
-            return found[0]
+        for number, alerts in numbers.items():
+            if ids & alerts.keys():
+                return number
         last = max(numbers, default=0)
         count = len(numbers.get(last, ()))
         return last if count + len(group) <= MAX_ALERTS else last + 1
@@ -260,9 +253,9 @@ def _place(chain: Chain) -> _RuleStore:
     return chain.rule_id, chain.store_id
 
 
-def _key(kind: str, chain: Chain, instant: int) -> str:
+def _key(kind: str, chain: Chain, number: int) -> str:
     names = chain.rule_id, chain.store_id, chain.subject
-    return SEPARATOR.join((kind, *names, str(instant)))
+    return SEPARATOR.join((kind, *names, str(number)))
 
 
 def pack_key(chain: Chain, number: int) -> str:

@@ -14,7 +14,7 @@ Changes must be stored or forgotten as a whole: drain() returns each of them onc
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, date, datetime, time
+from datetime import date
 from typing import TypeVar
 
 import msgspec
@@ -25,13 +25,13 @@ from alerting.alert.published import PublishedAlert
 from alerting.alert.resolution import AlertResolution
 from alerting.episodes.fold import FoldState
 from alerting.evaluate.state.chain_memory import SEPARATOR, ChainMemory, ForcedEnd
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merge_ticks
 from tally.errors import UnrecoverableError
 from tally.time.instants import to_millis
+from tally.time.windows import day_start
 
 STATE_TOPIC = "alert-episodes"
-_TICK = "c"
 
 
 class EvaluatedDay(Struct, frozen=True):
@@ -50,10 +50,7 @@ class EvaluatedDay(Struct, frozen=True):
 
 
 class SilentFrom(Struct, frozen=True):
-    """The start of the first window in which a store without records is silent.
-
-    `start`: milliseconds since 1970 (UTC).
-    """
+    """The first window in which a store without records is silent, ms since 1970 (UTC)."""
 
     start: int
 
@@ -68,7 +65,7 @@ class Hint(Struct, frozen=True):
 
 FamilyDay = tuple[str, date]
 FamilyStore = tuple[str, str]
-_FamilyValue = TypeVar("_FamilyValue")
+_Value = TypeVar("_Value")
 
 
 class PartitionMemory:
@@ -103,10 +100,7 @@ class PartitionMemory:
         self._changed[f"g|{family}|{day}"] = msgspec.json.encode(evaluated_day)
 
     def begin_store(self, family_store: FamilyStore, start: int) -> None:
-        """Count the store as silent where it sends nothing, from the window at `start` on.
-
-        `start`: milliseconds since 1970 (UTC).
-        """
+        """Count the store as silent where it sends nothing, from `start` on (ms, UTC)."""
         family, store_id = family_store
         self.silent_from[family_store] = start
         self._changed[f"s|{family}|{store_id}"] = msgspec.json.encode(SilentFrom(start))
@@ -125,23 +119,21 @@ class PartitionMemory:
         evaluated_tick = structs.replace(self.tick, flips=flips, epoch=epoch)
         # Storing a tick without news would write one more record every five seconds, for ever.
         if self.last_tick != evaluated_tick:
-            self._changed[_TICK] = evaluated_tick.value
+            self._changed["c"] = evaluated_tick.value
         self.last_tick = evaluated_tick
 
     def forget_before(self, horizon: int) -> None:
         """Drop what concerns only windows before the instant `horizon` (ms since 1970, UTC)."""
         self.chains.compact(horizon)
         for family, day in [*self.evaluated_days]:
-            if _millis(day) < horizon:
+            if to_millis(day_start(day)) < horizon:
                 del self.evaluated_days[family, day]
                 self._changed[f"g|{family}|{day}"] = None
 
     def drain(self) -> list[Output]:
         """The records changed since the last call; a record without a value deletes its key."""
-        found = [
-            Output(STATE_TOPIC, key.encode(), value, self.number)
-            for key, value in self._changed.items()
-        ]
+        items, number = self._changed.items(), self.number
+        found = [Output(STATE_TOPIC, key.encode(), value, number) for key, value in items]
         self._changed.clear()
         return found
 
@@ -161,16 +153,21 @@ class PartitionMemory:
 
     def _load(self, kind: str, parts: list[str], value: bytes | None) -> None:
         match kind, parts:
-            case "e", [alert_id]:
-                self._load_alert(alert_id, value)
+            case "e", [alert_id] if value is None:
+                self.chains.drop_alert(alert_id)
+            case "e", [_] if value is not None:
+                self.chains.load_alert(msgspec.json.decode(value, type=PublishedAlert))
             case "h", [*names, number]:
                 self.chains.load_pack(Chain(*names), int(number), value)
             case "f", [*names, start]:
                 self.chains.load_state(Chain(*names), int(start), _decode(value, FoldState))
             case "r", [*names, window]:
                 self.chains.load_forced_end(Chain(*names), int(window), _decode(value, ForcedEnd))
-            case "g", [family, day]:
-                self._load_day((family, date.fromisoformat(day)), value)
+            case "g", [family, day] if value is None:
+                self.evaluated_days.pop((family, date.fromisoformat(day)), None)
+            case "g", [family, day] if value is not None:
+                found = msgspec.json.decode(value, type=EvaluatedDay)
+                self.evaluated_days[family, date.fromisoformat(day)] = found
             case "s", [family, store_id] if value is not None:
                 begun = msgspec.json.decode(value, type=SilentFrom)
                 self.silent_from[family, store_id] = begun.start
@@ -179,18 +176,6 @@ class PartitionMemory:
                 self.merge_tick(self.last_tick)
             case _:
                 raise ValueError("no such kind")
-
-    def _load_alert(self, alert_id: str, value: bytes | None) -> None:
-        if value is not None:
-            self.chains.load_alert(msgspec.json.decode(value, type=PublishedAlert))
-        else:
-            self.chains.drop_alert(alert_id)
-
-    def _load_day(self, family_day: FamilyDay, value: bytes | None) -> None:
-        if value is None:
-            self.evaluated_days.pop(family_day, None)
-        else:
-            self.evaluated_days[family_day] = msgspec.json.decode(value, type=EvaluatedDay)
 
 
 def restore_memories(state: Iterable[Input]) -> dict[int, PartitionMemory]:
@@ -204,19 +189,11 @@ def restore_memories(state: Iterable[Input]) -> dict[int, PartitionMemory]:
 
 
 def _merge_families(
-    before: Mapping[str, _FamilyValue], names: Collection[str], now: Mapping[str, _FamilyValue]
-) -> dict[str, _FamilyValue]:
+    before: Mapping[str, _Value], names: Collection[str], now: Mapping[str, _Value]
+) -> dict[str, _Value]:
     unchanged = {name: value for name, value in before.items() if name in names}
-    others = {name: value for name, value in now.items() if name not in names}
-    return {**others, **unchanged}
-
-
-_Value = TypeVar("_Value")
+    return {name: value for name, value in now.items() if name not in names} | unchanged
 
 
 def _decode(value: bytes | None, kind: type[_Value]) -> _Value | None:
     return None if value is None else msgspec.json.decode(value, type=kind)
-
-
-def _millis(day: date) -> int:
-    return to_millis(datetime.combine(day, time(), UTC))

@@ -1,55 +1,41 @@
 """One pass over a partition: new records are examined, evaluated, and marked as evaluated."""
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Coroutine,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from alerting.evaluate.scope.pointers import (
-    ChangedDays,
-    find_changed_days,
-    may_have_changed,
-    span_utc_days,
-)
-from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
+from alerting.evaluate.scope.calendar import WindowSpan, has_opening_hours, start_of_window
+from alerting.evaluate.scope.rule_set import RuleSet
 from alerting.evaluate.scope.scope import (
+    ChangedDays,
     FamilyStores,
     PartitionChanges,
     RuleDays,
+    all_stores,
+    begin_missing_stores,
+    begin_stores,
+    find_changed_days,
     find_closed_spans,
     select_days,
 )
-from alerting.evaluate.scope.stores import all_stores, begin_missing_stores, begin_stores
-from alerting.evaluate.snapshot.calendar import WindowSpan, has_opening_hours, start_of_window
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
-from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, Hint, PartitionMemory
-from alerting.evaluate.verdicts.ending import (
+from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
+from alerting.evaluate.verdicts.store_evaluator import (
     ForcedWindow,
+    StoreEvaluator,
     add_forced_days,
     end_unevaluable_rules,
     force_ends,
 )
-from alerting.evaluate.verdicts.partition import (
-    EVALUATION_MILLIS,
-    RETENTION_MILLIS,
-    PartitionEvaluator,
-    evaluation_start,
-)
-from runtime.cassandra.reads import chunks
-from serving.questions.active_stores import ActiveStores
+from alerting.evaluate.verdicts.verdicts import Verdicts
+from runtime.cassandra.writes import chunks
+from serving.questions.known_stores import ActiveStores
 from tally.alerts.message import Alert
 from tally.time.instants import DAY_MILLIS
 from tally.time.windows import WINDOW_MILLIS
 
-# Runs a reading coroutine to its end.
-ReadRunner = Callable[[Coroutine[Any, Any, Any]], Any]
+# Windows are frozen before they are forgotten: all that may still be evaluated has all its state.
+EVALUATION_MILLIS, RETENTION_MILLIS = 400 * DAY_MILLIS, 430 * DAY_MILLIS
 # The most rules times store days that one pass evaluates because of new generations: windows that
 # close meanwhile wait until the pass ends. The rest is evaluated with the next tick.
 MAX_RULE_DAYS = 500_000
@@ -61,36 +47,30 @@ _READ_COST, _BASELINE_COST = 100, 2_000
 _MAX_READINGS, _MAX_CONCURRENT_READS = 250, 50
 
 
-class PassSources(NamedTuple):
-    """The sources that a pass reads, and the function that runs a read to its end."""
-
-    snapshot: SnapshotReader
-    stores: ActiveStores
-    run: ReadRunner
-
-
-class _StoreGroup(NamedTuple):
-    """Stores that are evaluated together, and everything that has to be read for them."""
-
-    stores: list[tuple[str, RuleDays]]
-    requests: dict[ReadRequest, None]
-
-
 class EvaluationPass:
-    """One pass over one partition.
+    """One pass over one partition; `run` runs a read to its end.
 
     The pass marks everything in the memory as evaluated and published; the caller then stores the
     changes or forgets the memory.
     """
 
-    def __init__(self, rules: RuleSet, memory: PartitionMemory, reading: PassSources) -> None:
+    def __init__(
+        self,
+        rules: RuleSet,
+        memory: PartitionMemory,
+        snapshot: SnapshotReader,
+        stores: ActiveStores,
+        run: Callable[[Coroutine[Any, Any, Any]], Any],
+    ) -> None:
         self._rules, self._memory = rules, memory
-        self._snapshot, self._stores, self._run = reading
-        self._evaluator = PartitionEvaluator(rules, memory, reading.snapshot, self._read_now)
-        # Up to the last window that has begun; later windows are not evaluated yet.
-        self._span = WindowSpan(
-            evaluation_start(memory), start_of_window(memory.tick.at) + WINDOW_MILLIS
-        )
+        self._snapshot, self._stores, self._run = snapshot, stores, run
+        # The windows that are evaluated at all, up to the last one that has begun.
+        now = memory.tick.at
+        start = max(0, start_of_window(now - EVALUATION_MILLIS))
+        self._span = WindowSpan(start, start_of_window(now) + WINDOW_MILLIS)
+        self._hints = [hint for hint in memory.hints if hint.window < self._span.end]
+        # The generations by which this pass evaluates days.
+        self._current_days: dict[FamilyDay, EvaluatedDay] = {}
 
     def alerts(self) -> Iterator[list[Alert]]:
         """The alerts to publish, in order, a list at a time.
@@ -108,26 +88,25 @@ class EvaluationPass:
         all_moved = {
             family: self._find_changed_days(family, closed) for family in self._rules.families
         }
-        if self._needs_all_stores(closed, all_moved) or self._has_unknown_stores():
+        if self._needs_all_stores(closed, all_moved):
             # Stores are read after the pointers: by then the list has every store with rows in a
             # generation.
             self._run(self._stores.read(self._rules.families))
-        active = self._stores.partition_stores(self._memory.number)
+        number, mandatory = self._memory.number, self._rules.mandatory_stores
+        active = self._stores.partition_stores(number)
         begin_stores(self._memory, active)
-        expected = self._stores.missing_stores(
-            self._memory.number, self._rules.mandatory_stores, self._has_opening_hours
-        )
+        expected = self._stores.missing_stores(number, mandatory, self._has_opening_hours)
         begin_missing_stores(self._memory, expected)
         stores = all_stores(active, expected)
         chosen = {
-            family: days.newest(self._max_days(stores, family))
-            for family, days in all_moved.items()
+            family: moved._replace(days=moved.days[: self._max_days(stores, family)])
+            for family, moved in all_moved.items()
         }
         forced = force_ends(self._memory, self._rules)
         yield from end_unevaluable_rules(self._memory, self._rules, forced)
         yield from self._evaluate_stores(stores, chosen, forced)
         unfinished = [name for name in chosen if chosen[name].days != all_moved[name].days]
-        self._mark_evaluated(chosen, unfinished)
+        self._mark_evaluated(unfinished)
 
     def _evaluate_stores(
         self,
@@ -135,84 +114,109 @@ class EvaluationPass:
         chosen: Mapping[str, ChangedDays],
         forced: Sequence[ForcedWindow],
     ) -> Iterator[list[Alert]]:
-        self._evaluator.current_days = _collect_days(chosen)
-        days = {family: moved_days.everywhere for family, moved_days in chosen.items()}
+        for family, moved_days in chosen.items():
+            for day in moved_days.days:
+                self._current_days[family, day] = moved_days.evaluated[day]
+        everywhere = {family: moved_days.everywhere for family, moved_days in chosen.items()}
         causes = {family: moved_days.retraction_reasons for family, moved_days in chosen.items()}
         ticks = self._memory.last_tick, self._memory.tick
-        since = PartitionChanges(*ticks, self._hints(), days, self._span)
+        since = PartitionChanges(*ticks, self._hints, everywhere, self._span)
         of_stores = select_days(since, self._rules.rules, stores, self._snapshot.days)
         named = add_forced_days(of_stores, forced, self._snapshot.days)
-        for group in _group_stores(named, self._evaluator.list_requests):
+        for group, requests in self._group_stores(named):
             # Read in chunks, because reading a year of one store may take minutes.
-            for chunk in chunks([*group.requests], _MAX_CONCURRENT_READS):
+            for chunk in chunks(requests, _MAX_CONCURRENT_READS):
                 self._read_now(chunk)
                 yield []
-            for store_id, store_days in group.stores:
-                yield from self._evaluator.evaluate(store_id, store_days, causes)
-            self._snapshot.drop_stores(store_id for store_id, _ in group.stores)
+            for store_id, store_days in group:
+                # What the rules of the store share is dropped after the store.
+                yield from self._build_evaluator(store_id).evaluate(store_days, causes)
+            self._snapshot.drop_stores(store_id for store_id, _ in group)
+
+    def _group_stores(
+        self, named: Iterable[tuple[str, RuleDays]]
+    ) -> Iterator[tuple[list[tuple[str, RuleDays]], list[ReadRequest]]]:
+        """The stores in order and what to read for them, as many at once as memory has room for."""
+        stores: list[tuple[str, RuleDays]] = []
+        requests: dict[ReadRequest, None] = {}
+        for store_id, days in named:
+            stores.append((store_id, days))
+            # Collected for the whole group, so that reads are concurrent and not one for each fold.
+            requests.update(dict.fromkeys(self._list_requests(store_id, days)))
+            if len(requests) >= _MAX_READINGS:
+                yield stores, [*requests]
+                stores, requests = [], {}
+        yield stores, [*requests]
+
+    def _list_requests(self, store_id: str, named: RuleDays) -> Iterator[ReadRequest]:
+        verdicts = self._build_verdicts()
+        seen: set[Hashable] = set()
+        for rule in self._rules.rules:
+            for start in named.get(rule.rule_id, ()):
+                # Checked once for each key: most rules read the same of a day.
+                key = rule.split(verdicts.span(store_id, start)).key, start
+                if key not in seen:
+                    seen.add(key)
+                    yield from verdicts.list_requests(rule, store_id, start)
+
+    def _build_evaluator(self, store_id: str) -> StoreEvaluator:
+        days, verdicts = self._snapshot.days(store_id), self._build_verdicts()
+        return StoreEvaluator(self._rules, self._memory, verdicts, days, self._span.start)
+
+    def _build_verdicts(self) -> Verdicts:
+        reading = self._snapshot, self._read_now
+        return Verdicts(self._rules, self._memory, *reading, self._current_days)
 
     def _find_closed_spans(self) -> dict[str, set[WindowSpan]]:
         """The windows by family that the tick closes in all stores."""
         before, now = self._memory.last_tick, self._memory.tick
-        found: dict[str, set[WindowSpan]] = {}
-        since: dict[Hashable, VersionedRule] = {}
-        for rule in self._rules.rules:
-            # Rules with equal delays close windows alike, so only the earliest of them is kept.
-            first = since.setdefault(rule.delays, rule)
-            since[rule.delays] = rule if rule.since < first.since else first
-        for rule in since.values():
+        found: dict[str, set[WindowSpan]] = defaultdict(set)
+        # Rules with equal delays close windows alike, so only the earliest of them is kept.
+        ordered = sorted(self._rules.rules, key=lambda rule: rule.since, reverse=True)
+        for rule in {rule.delays: rule for rule in ordered}.values():
             evaluated_span = WindowSpan(max(rule.since, self._span.start), self._span.end)
             for families, span in find_closed_spans(rule, before, now):
                 if (inside := evaluated_span.intersect(span)).windows:
                     for family in families:
-                        found.setdefault(family, set()).add(inside)
+                        found[family].add(inside)
         return found
 
-    def _find_changed_days(
-        self, family: str, closed: Mapping[str, Collection[WindowSpan]]
-    ) -> ChangedDays:
-        since = max(self._span.start, self._rules.since(family))
+    def _find_changed_days(self, family: str, closed: Mapping[str, set[WindowSpan]]) -> ChangedDays:
+        first = min(rule.since for rule in self._rules.rules if family in rule.families)
+        since = max(self._span.start, first)
         evaluated_span = WindowSpan(since, max(since, self._span.end))
-        if may_have_changed(self._memory, family):
-            days = {*span_utc_days(evaluated_span)}
-        else:
+        looked_at = [evaluated_span]
+        before, now = self._memory.last_tick, self._memory.tick
+        is_same_epoch = before.epoch.get(family) == now.epoch.get(family)
+        # Else a day may have another generation, or speed rows of another definition.
+        if is_same_epoch and before.flips.get(family) == now.flips.get(family):
             # These days are read anyway: a generation that was replaced meanwhile is news too.
-            windows = (hint.window for hint in self._hints() if hint.family == family)
-            hinted = [WindowSpan(window, window + 1) for window in windows]
-            looked_at = (*hinted, *closed.get(family, ()))
-            days = {
-                day for span in looked_at for day in span_utc_days(evaluated_span.intersect(span))
-            }
-        served = self._run(self._snapshot.generations(family, sorted(days)))
+            windows = (hint.window for hint in self._hints if hint.family == family)
+            hinted = (WindowSpan(window, window + 1) for window in windows)
+            spans = (*hinted, *closed.get(family, ()))
+            looked_at = [evaluated_span.intersect(span) for span in spans]
+        days = sorted({day for span in looked_at for day in span.utc_days})
+        served = self._run(self._snapshot.generations(family, days))
         definition = self._snapshot.definition(family)
-        return find_changed_days(self._memory, family, sorted(days), served, definition)
-
-    def _hints(self) -> list[Hint]:
-        """The hints of windows that have begun."""
-        return [hint for hint in self._memory.hints if hint.window < self._span.end]
+        return find_changed_days(self._memory, family, days, served, definition)
 
     def _needs_all_stores(
-        self, closed: Mapping[str, Collection[WindowSpan]], all_moved: Mapping[str, ChangedDays]
+        self, closed: Mapping[str, set[WindowSpan]], all_moved: Mapping[str, ChangedDays]
     ) -> bool:
         # A new rule needs the stores at once, and not only in the first window that it evaluates:
         # from then on a store may be silent.
-        return (
-            bool(closed)
-            or any(moved_days.days for moved_days in all_moved.values())
-            or self._stores.lacks(self._rules.families)
-        )
-
-    def _has_unknown_stores(self) -> bool:
-        """Whether a hint names a store that is not in the known stores of its family."""
+        is_new = self._stores.lacks(self._rules.families)
+        if closed or is_new or any(moved_days.days for moved_days in all_moved.values()):
+            return True
+        # A hint may name a store that is not in the known stores of its family.
         known = self._stores.partition_stores(self._memory.number)
         return any(
             hint.store_id not in known.get(hint.family, ())
-            for hint in self._hints()
+            for hint in self._hints
             if hint.family in self._rules.families
         )
 
     def _has_opening_hours(self, store_id: str) -> bool:
-        """Whether the stores file says when the store is open on the tick's day."""
         days = self._snapshot.days(store_id)
         return has_opening_hours(days, days.date(self._memory.tick.at))
 
@@ -220,12 +224,11 @@ class EvaluationPass:
         if missing := self._snapshot.missing(requests):
             self._run(self._snapshot.read(missing))
 
-    def _mark_evaluated(self, chosen: Mapping[str, ChangedDays], unfinished: Sequence[str]) -> None:
+    def _mark_evaluated(self, unfinished: Sequence[str]) -> None:
         memory = self._memory
-        for family, moved_days in chosen.items():
-            for day in moved_days.days:
-                # By the generation that was read, even if another one serves by now.
-                memory.mark_evaluated((family, day), moved_days.evaluated[day])
+        for family_day, evaluated_day in self._current_days.items():
+            # By the generation that was read, even if another one serves by now.
+            memory.mark_evaluated(family_day, evaluated_day)
         memory.hints = {hint for hint in memory.hints if hint.window >= self._span.end}
         memory.resolutions.clear()
         if memory.last_tick.at // DAY_MILLIS < memory.tick.at // DAY_MILLIS:
@@ -243,26 +246,3 @@ class EvaluationPass:
         cost = _READ_COST + _BASELINE_COST * baselines + len(rules)
         count = sum(1 for _ in stores.get(family, ()))
         return max(1, MAX_RULE_DAYS // max(1, cost * count))
-
-
-def _collect_days(chosen: Mapping[str, ChangedDays]) -> dict[FamilyDay, EvaluatedDay]:
-    found: dict[FamilyDay, EvaluatedDay] = {}
-    for family, moved_days in chosen.items():
-        found |= {(family, day): moved_days.evaluated[day] for day in moved_days.days}
-    return found
-
-
-def _group_stores(
-    named: Iterable[tuple[str, RuleDays]],
-    list_requests: Callable[[str, RuleDays], Iterable[ReadRequest]],
-) -> Iterator[_StoreGroup]:
-    """The stores in order, in groups of as many as memory has room for, at least one store each."""
-    group = _StoreGroup([], {})
-    for store in named:
-        group.stores.append(store)
-        group.requests.update(dict.fromkeys(list_requests(*store)))
-        # Collected for the whole group, so that reads are concurrent and not one for each fold.
-        if len(group.requests) >= _MAX_READINGS:
-            yield group
-            group = _StoreGroup([], {})
-    yield group

@@ -1,37 +1,139 @@
-"""The facts of a store's windows, computed once for all rules that read the same of them."""
+"""The facts of a store's windows, computed once for all rules that read the same of them.
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+Totals are made of quarter hours: the parts are merged first and the metric is derived from the
+merged parts, so a day's share is not a mean of shares.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import product
 from typing import NamedTuple
 
-from alerting.episodes.ranked import SortedFacts
-from alerting.episodes.verdict import LEAVES, WindowFacts
-from alerting.evaluate.scope.stores import missing_store_key
-from alerting.evaluate.snapshot.calendar import WindowSpan, open_windows
-from alerting.evaluate.snapshot.grains import grain_spans, with_totals
-from alerting.evaluate.snapshot.rule_readings import (
-    VersionMetrics,
-    build_reading_key,
-    has_store_list,
-)
-from alerting.evaluate.snapshot.shelves import WindowShelves
+from msgspec import structs
+
+from alerting.alert.ids import Chain
+from alerting.episodes.verdict import LEAVES, FurtherFacts, SortedFacts, WindowFacts
+from alerting.evaluate.scope.calendar import WindowSpan, grain_spans, open_windows
+from alerting.evaluate.scope.rule_set import VersionMetrics, VersionReading, has_store_list
+from alerting.evaluate.scope.scope import missing_store_key
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
+from alerting.evaluate.snapshot.stock import WindowShelves
 from alerting.evaluate.snapshot.window_facts import (
     EvaluationTick,
+    MetricCell,
     WindowCells,
     build_facts,
+    cell_value,
+    further_value,
+    has_data,
+    meets_minimum,
     with_shelf,
 )
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.rules.conditions import matches_condition
-from alerting.rules.rule import Condition, Rule, RuleVersion
-from serving.metrics.formulas import StockAt
-from tally.algebra.shelf import WindowStock
-from tally.time.windows import WINDOW_MILLIS
+from alerting.rules.rule import Rule
+from serving.cells.cells import join_cells
+from serving.questions.catalogue import Metric, StockAt
+from tally.algebra.level import WindowStock
+from tally.time.windows import ONE_DAY, WINDOW_MILLIS, days_until
 
 _NEVER = 1 << 62
 _UNEVALUATED = EvaluatedDay()
+
+
+class GrainWindow(NamedTuple):
+    """A window as a rule with a grain evaluates it; `total` is None where no total is evaluated."""
+
+    cells: WindowCells
+    facts: WindowFacts
+    total: WindowCells | None = None
+
+
+def _with_totals(
+    rule: Rule, metrics: VersionMetrics, spans: Sequence[WindowSpan], read: Iterable[GrainWindow]
+) -> Iterator[GrainWindow]:
+    """Each window with the facts of a total where one is evaluated, and exempt facts elsewhere."""
+    begins = {grain_span.start: grain_span for grain_span in spans}
+    running: _RunningTotal | None = None
+    span = WindowSpan(0, 0)
+    for window in read:
+        start, facts = window.cells.start, window.facts
+        if start in begins:
+            running, span = _RunningTotal(rule, metrics), begins[start]
+        if running is not None and start < span.end:
+            running.add(window)
+            if rule.grain == "since_opening" or start == span.windows[-1]:
+                yield GrainWindow(window.cells, running.facts(), running.cells)
+                continue
+        exempt = WindowFacts(phase=facts.phase, value=None, is_exempt=True, further=facts.further)
+        yield GrainWindow(window.cells, exempt)
+
+
+class _RunningTotal:
+    """A total to which windows are added one by one."""
+
+    def __init__(self, rule: Rule, metrics: VersionMetrics) -> None:
+        self._rule, self._metrics = rule, metrics
+        self._each: list[WindowFacts] = []
+        self._parts: list[WindowCells] = []
+        self._cells: tuple[MetricCell, ...] = ()
+        # For each metric, whether it lacks a window for which data may still arrive.
+        self._gaps = [False] * len(metrics.all)
+
+    def add(self, window: GrainWindow) -> None:
+        """Add the next window."""
+        self._each.append(window.facts)
+        self._parts.append(window.cells)
+        cells, is_covered = window.cells.all, window.facts.phase == "covered"
+        pairs = zip(self._gaps, cells, strict=True)
+        self._gaps = [gap or not (is_covered or has_data(cell.cell)) for gap, cell in pairs]
+        if self._cells:
+            triples = zip(self._metrics.all, self._cells, cells, strict=True)
+            cells = tuple(_merge_cells(*triple) for triple in triples)
+        self._cells = cells
+
+    @property
+    def cells(self) -> WindowCells:
+        """The merged parts of all windows."""
+        own_count = 1 + len(self._metrics.minimum)
+        metric, *minimum = self._cells[:own_count]
+        further = self._cells[own_count:]
+        return WindowCells(metric, (*minimum,), None, further, tuple(self._parts))
+
+    def facts(self) -> WindowFacts:
+        """The facts of the total; one unknown window makes the total unknown."""
+        phases = {facts.phase for facts in self._each}
+        cells, own_count = self.cells, 1 + len(self._metrics.minimum)
+        value = cell_value(self._rule, self._metrics.metric, cells.metric.cell)
+        return structs.replace(
+            self._each[-1],
+            phase="open" if "open" in phases else max(phases, key=("covered", "closed").index),
+            value=None if self._is_unknown(self._gaps[:own_count]) else value,
+            is_known=all(facts.is_known for facts in self._each),
+            meets_minimum=meets_minimum(self._metrics, cells),
+            is_exempt=any(facts.is_exempt for facts in self._each),
+            further=tuple(map(self._further, range(len(cells.further)))),
+        )
+
+    def _further(self, place: int) -> FurtherFacts:
+        number = 1 + len(self._metrics.minimum) + place
+        is_unknown = self._is_unknown(self._gaps[number : number + 1])
+        value = further_value(self._metrics.further[place], self._cells[number].cell)
+        is_known = all(facts.further[place].is_known for facts in self._each)
+        return FurtherFacts(None if is_unknown else value, is_known)
+
+    def _is_unknown(self, gaps: Sequence[bool]) -> bool:
+        # A rule that raises on silence counts missing data as nothing.
+        return self._rule.on_silence == "hold" and any(gaps)
+
+
+def _merge_cells(metric: Metric, before: MetricCell, added: MetricCell) -> MetricCell:
+    return MetricCell(
+        join_cells(metric.families, [before.cell, added.cell]),
+        before.is_covered and added.is_covered,
+        before.is_hidden or added.is_hidden,
+        added.generations,
+    )
 
 
 class DayFacts(NamedTuple):
@@ -52,15 +154,15 @@ class DayFacts(NamedTuple):
     final: bytes = b""
 
     @classmethod
-    def from_windows(
-        cls, start: int, read: Iterable[tuple[WindowCells, WindowFacts]]
-    ) -> "DayFacts":
-        """The windows from the cells and facts of each, in order of time."""
-        cells, facts = zip(*read, strict=True)
+    def from_windows(cls, start: int, read: Iterable[GrainWindow]) -> "DayFacts":
+        """The windows in order of time."""
+        cells, facts, totals = zip(*read, strict=True)
         ranked = SortedFacts.from_facts(facts)
         numbers = {distinct: number for number, distinct in enumerate(ranked.facts)}
         places = bytes(numbers[window_facts] for window_facts in facts)
-        return cls(start, cells, ranked, places, bytes(window.is_covered for window in cells))
+        covered = bytes(window.is_covered for window in cells)
+        evaluated = {place: total for place, total in enumerate(totals) if total}
+        return cls(start, cells, ranked, places, covered, evaluated)
 
     def verdicts(self, rule: Rule) -> bytes:
         """The verdict on each window, a byte each as in alerting/episodes/verdict.py."""
@@ -115,51 +217,41 @@ class FactsCache:
         self._memory, self._snapshot, self._current_days = memory, snapshot, current_days
         self._cache: dict[Hashable, DayFacts] = {}
 
-    def compute(
-        self, version: RuleVersion, metrics: VersionMetrics, store_id: str, span: WindowSpan
-    ) -> DayFacts:
+    def compute(self, reading: VersionReading, store_id: str, span: WindowSpan) -> DayFacts:
         """The windows of a day that was read, without the effect of other rules on them."""
-        rule = version.rule
-        read = self._read_windows(rule, metrics, store_id, span)
-        if rule.grain == "quarter_hour":
-            found = DayFacts.from_windows(span.start, read)
-        else:
+        windows = self._read_windows(reading, store_id, span)
+        if reading.rule.grain != "quarter_hour":
             days = self._snapshot.days(store_id)
-            spans = grain_spans(rule.grain, days, days.day(span.start))
-            windows = [*with_totals(rule, metrics, spans, [*read])]
-            pairs = ((window.cells, window.facts) for window in windows)
-            found = DayFacts.from_windows(span.start, pairs)
-            totals = enumerate(window.total for window in windows)
-            found = found._replace(totals={place: total for place, total in totals if total})
-        return self._keep((build_reading_key(rule), store_id, span.start), found)
+            spans = grain_spans(reading.rule.grain, days, days.day(span.start))
+            windows = _with_totals(reading.rule, reading.metrics, spans, windows)
+        found = DayFacts.from_windows(span.start, windows)
+        return self._keep((reading.key, store_id, span.start), found)
 
-    def find(self, reading: Hashable, store_id: str, start: int) -> DayFacts | None:
-        """The cached windows of a day for any rule with this reading, or None.
+    def find(self, reading_key: Hashable, store_id: str, start: int) -> DayFacts | None:
+        """The cached windows of a day for any rule with this key of its reading, or None."""
+        return self._cache.get((reading_key, store_id, start))
 
-        `reading`: the key that build_reading_key() gives for the version.
-        """
-        return self._cache.get((reading, store_id, start))
-
-    def article_facts(
-        self, known: DayFacts, stock: StockAt, of: tuple[RuleVersion, str, str]
-    ) -> DayFacts:
-        """The windows of a day for one article; `of`: the version, the store, and the subject."""
-        version, store_id, subject = of
+    def article_facts(self, known: DayFacts, reading: VersionReading, chain: Chain) -> DayFacts:
+        """The windows of a day for one article, that of the chain."""
+        stock = reading.metrics.metric.stock
+        assert stock is not None
         shelves = known.cells[0].metric.shelves
         # Cached by steps: most articles have the same levels all day as many others.
-        steps = shelves.day.steps_for(subject) if shelves else ()
-        key = (build_reading_key(version.rule), store_id, known.start, steps)
+        steps = shelves.day.steps_for(chain.subject) if shelves else ()
+        key = (reading.key, chain.store_id, known.start, steps)
         if key not in self._cache:
-            self._keep(key, known.with_article(stock, subject))
+            self._keep(key, known.with_article(stock, chain.subject))
         return self._cache[key]
 
     def matching_subjects(
-        self, condition: Condition, metrics: VersionMetrics, store_id: str, span: WindowSpan
+        self, reading: VersionReading, store_id: str, span: WindowSpan
     ) -> Iterator[str]:
-        """The subjects whose stock in a window fulfils the condition."""
-        stock = metrics.metric.stock
-        assert stock is not None
-        shelves = self._snapshot.shelves(metrics.metric, store_id, span)
+        """The subjects whose stock in a window fulfils the rule's condition."""
+        metric, condition = reading.metrics.metric, reading.rule.condition
+        stock = metric.stock
+        if stock is None or condition is None:
+            return
+        shelves = self._snapshot.shelves(metric, store_id, span)
         if shelves is not None:
             yield from shelves.matching_subjects(
                 lambda lowest: bool(matches_condition(condition, stock.exactly(lowest)))
@@ -180,26 +272,23 @@ class FactsCache:
         # The usual case: the day is covered whole.
         if 0 not in windows.covered:
             return windows.covered
-        uncovered = [place for place, covered in enumerate(windows.covered) if not covered]
-        first, last = windows.cells[uncovered[0]], windows.cells[uncovered[-1]]
+        pairs = [*zip(windows.covered, windows.cells, strict=True)]
+        uncovered = [cells for covered, cells in pairs if not covered]
         # Checked once and not for each window: nothing of the current day is settled.
-        days = [window.metric.cell.slot.start.date() for window in (first, last)]
-        families = {family for cell in first.all for family, _ in cell.generations}
-        evaluated_days = (
-            self._find_day(*family_day) for family_day in product(families, _days(*days))
-        )
-        if not any(day.is_settled for day in evaluated_days):
+        ends = uncovered[0], uncovered[-1]
+        first, last = (cells.metric.cell.slot.start.date() for cells in ends)
+        families = {family for cell in uncovered[0].all for family, _ in cell.generations}
+        keys = product(families, days_until(first, last + ONE_DAY))
+        if not any(self._find_day(*family_day).is_settled for family_day in keys):
             return windows.covered
-        return bytes(
-            covered or self._is_day_final(cells)
-            for covered, cells in zip(windows.covered, windows.cells, strict=True)
-        )
+        return bytes(covered or self._is_day_final(cells) for covered, cells in pairs)
 
     def _is_day_final(self, window: WindowCells) -> bool:
-        evaluated_days: list[EvaluatedDay] = []
-        for cell in window.all:
-            date_utc = cell.cell.slot.start.date()
-            evaluated_days += (self._find_day(family, date_utc) for family, _ in cell.generations)
+        evaluated_days = [
+            self._find_day(family, cell.cell.slot.start.date())
+            for cell in window.all
+            for family, _ in cell.generations
+        ]
         # If all days are whole, something else is missing, and it may still arrive.
         return any(day.is_settled for day in evaluated_days) and all(
             day.is_settled or day.is_whole for day in evaluated_days
@@ -210,11 +299,17 @@ class FactsCache:
         return self._current_days.get(key) or self._memory.evaluated_days.get(key) or _UNEVALUATED
 
     def _read_windows(
-        self, rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
-    ) -> Iterator[tuple[WindowCells, WindowFacts]]:
+        self, reading: VersionReading, store_id: str, span: WindowSpan
+    ) -> Iterator[GrainWindow]:
+        rule, metrics, silent_from = reading.rule, reading.metrics, self._memory.silent_from
         by = EvaluationTick.from_tick(self._memory.tick, rule, metrics)
-        begun = self._first_sent_window(metrics, store_id)
-        expected = self._mandatory_windows(rule, store_id, span)
+        # A store that has never sent data of a family is not silent in it.
+        begun = max(silent_from.get((family, store_id), _NEVER) for family in metrics.families)
+        key = missing_store_key(rule.family or "", store_id)
+        since = silent_from.get(key, _NEVER) if has_store_list(rule) else _NEVER
+        # The windows in which the store should send, even if it never has.
+        silent = WindowSpan(max(since, span.start), span.end)
+        expected = open_windows(self._snapshot.days(store_id), silent)
         windows = self._snapshot.windows(rule, metrics, store_id, span)
         for start, cells in zip(span.windows, windows, strict=True):
             first = cells.metric
@@ -222,22 +317,7 @@ class FactsCache:
             # on a shelf stands, even where no record arrives.
             has_come = first.cell.events or first.cell.parts or first.shelves
             is_exempt = start < begun and not has_come and start not in expected
-            yield cells, build_facts(rule, metrics, cells, by, is_exempt)
-
-    def _mandatory_windows(self, rule: Rule, store_id: str, span: WindowSpan) -> frozenset[int]:
-        """The starts of the windows in which a store should send, even if it never has."""
-        key = missing_store_key(rule.family or "", store_id)
-        since = self._memory.silent_from.get(key) if has_store_list(rule) else None
-        if since is None:
-            return frozenset()
-        whole = WindowSpan(max(since, span.start), span.end)
-        return open_windows(self._snapshot.days(store_id), whole)
-
-    def _first_sent_window(self, metrics: VersionMetrics, store_id: str) -> int:
-        """The start of the first window from which on the store sends in all families."""
-        begun = self._memory.silent_from
-        # A store that has never sent data of a family is not silent in it.
-        return max(begun.get((family, store_id), _NEVER) for family in metrics.families)
+            yield GrainWindow(cells, build_facts(rule, metrics, cells, by, is_exempt))
 
 
 def _is_stock_final(
@@ -247,7 +327,3 @@ def _is_stock_final(
     is_unknown = reached is None or reached.level is None
     # The article may have been counted before the rows that were read: earlier alerts of it stay.
     return bool(is_covered) and not (is_unknown and shelves and shelves.day.is_partial)
-
-
-def _days(first: date, last: date) -> Iterator[date]:
-    return map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))

@@ -1,24 +1,29 @@
-"""The local days of stores in whole windows, and the windows that a rule looks at."""
+"""The local days of stores in whole windows, and the windows and spans that a rule looks at.
+
+Rules with a grain are evaluated by totals: per hour, per store day, or since opening.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import date
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
-from alerting.rules.rule import Rule
-from serving.questions.resets import Resets
+from alerting.rules.rule import Rule, RuleGrain
+from serving.questions.grains import Resets
 from serving.questions.stores import Store
-from tally.time.instants import from_millis, to_millis
-from tally.time.local_days import open_spans
-from tally.time.opening_hours import MINUTES_A_DAY, ClockSpan
-from tally.time.windows import WINDOW_MILLIS, TimeRange
+from tally.time.instants import DAY_MILLIS, from_millis, to_millis
+from tally.time.opening_hours import MINUTES_A_DAY, ClockSpan, open_spans
+from tally.time.windows import ONE_DAY, WINDOW_MILLIS, TimeRange, day_start, days_until, utc_days
 
-_ONE_DAY = timedelta(days=1)
 # Cache entries: clocks times evaluated days. Stores of one clock share their days.
 _CACHE_SIZE = 20_000
 # Cache entries: clocks times requested spans of days, each of a year or more.
 _SPAN_CACHE_SIZE = 500
+# Quarter hours of the longest hour and the longest day that clock changes can make.
+_MAX_WINDOWS = {"quarter_hour": 1, "hour": 8, "day": 192, "since_opening": 1}
 _ALL_DAY = (ClockSpan(0, MINUTES_A_DAY),)
 
 
@@ -42,6 +47,11 @@ class WindowSpan(NamedTuple):
         start = max(self.start, other.start)
         return WindowSpan(start, max(start, min(self.end, other.end)))
 
+    @property
+    def utc_days(self) -> list[date]:
+        """The UTC days of the windows, ascending; none of an empty span."""
+        return utc_days(*map(from_millis, self)) if self.windows else []
+
 
 def start_of_window(millis: int) -> int:
     """The start of the window that holds an instant; both in milliseconds since 1970 (UTC)."""
@@ -53,19 +63,12 @@ def _day(resets: Resets, start: int) -> WindowSpan:
     return WindowSpan(*map(to_millis, resets.day(from_millis(start))))
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
-def _next_day_start(resets: Resets, start: int) -> int:
-    """The start of the day after the day that begins at `start`."""
-    return _day(resets, start).end
-
-
 @lru_cache(maxsize=_SPAN_CACHE_SIZE)
 def _day_starts(resets: Resets, first: int, until: int) -> tuple[int, ...]:
-    """The starts of the days in [first, until), ascending; `first` is the start of a day."""
     found = []
     while first < until:
         found.append(first)
-        first = _next_day_start(resets, first)
+        first = _day(resets, first).end
     return tuple(found)
 
 
@@ -78,56 +81,41 @@ class StoreCalendarDays:
 
     def day(self, instant: int) -> WindowSpan:
         """The day that holds the window of the instant (milliseconds since 1970, UTC)."""
-        start = start_of_window(instant)
         # The cache is keyed by the window's start and not by the instant: a day has only about a
         # hundred windows.
-        return _day(self.resets, start)
-
-    def starts(self, since: int, until: int) -> list[int]:
-        """The starts of the days that hold windows of [since, until), ascending."""
-        return [*_day_starts(self.resets, self.day(since).start, until)]
+        return _day(self.resets, start_of_window(instant))
 
     def day_starts(self, span: WindowSpan) -> list[int]:
         """The starts of the days that the span touches, ascending; none for an empty span."""
-        return self.starts(*span) if span.start < span.end else []
+        first = self.day(span.start).start
+        return [*_day_starts(self.resets, first, span.end)] if span.windows else []
 
     def date(self, window: int) -> date:
         """The local date of the store at the start of the window."""
         return from_millis(window).astimezone(self.zone).date()
 
 
-def days_in_utc(span: WindowSpan) -> list[date]:
-    """The UTC days that the span touches, ascending."""
-    first = from_millis(span.start).date()
-    last = from_millis(span.end - 1).date()
-    return [first + more * _ONE_DAY for more in range((last - first).days + 1)]
-
-
 def utc_span(day: date) -> WindowSpan:
     """The windows of a UTC day."""
-    start = datetime.combine(day, time(), UTC)
-    return WindowSpan(to_millis(start), to_millis(start + _ONE_DAY))
+    start = to_millis(day_start(day))
+    return WindowSpan(start, start + DAY_MILLIS)
 
 
 def windows_in_schedule(rule: Rule, days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
     """The starts of the windows that the rule looks at: those that start inside its `within`."""
     if rule.within == "always":
         return frozenset(among.windows)
-    dates = _dates(days, among)
     spans_of = _opening_spans if rule.within == "opening_hours" else partial(_clock_spans, rule)
-    return frozenset(
-        _windows_inside([span for day in dates for span in spans_of(days, day)], among)
-    )
+    spans = (span for day in _dates(days, among) for span in spans_of(days, day))
+    return _windows_inside(spans, among)
 
 
 def open_windows(days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
     """The starts of the windows in which the store is open according to the stores file."""
     if not among.windows:
         return frozenset()
-    dates = [day for day in _dates(days, among) if has_opening_hours(days, day)]
-    return frozenset(
-        _windows_inside([span for day in dates for span in _opening_spans(days, day)], among)
-    )
+    dates = (day for day in _dates(days, among) if has_opening_hours(days, day))
+    return _windows_inside((span for day in dates for span in _opening_spans(days, day)), among)
 
 
 def has_opening_hours(days: StoreCalendarDays, day: date) -> bool:
@@ -137,8 +125,8 @@ def has_opening_hours(days: StoreCalendarDays, day: date) -> bool:
 
 def _dates(days: StoreCalendarDays, among: WindowSpan) -> list[date]:
     # A span that began on the day before may end after midnight.
-    first, last = days.date(among.start) - _ONE_DAY, days.date(among.end - 1)
-    return [first + more * _ONE_DAY for more in range((last - first).days + 1)]
+    first, last = days.date(among.start), days.date(among.end - 1)
+    return days_until(first - ONE_DAY, last + ONE_DAY)
 
 
 def opening_window(days: StoreCalendarDays, day: WindowSpan) -> int | None:
@@ -165,11 +153,49 @@ def _clock_spans(rule: Rule, days: StoreCalendarDays, day: date) -> Iterator[Tim
     return open_spans(day, tuple(within), days.zone)
 
 
-def _windows_inside(spans: Sequence[TimeRange], among: WindowSpan) -> Iterator[int]:
+def _windows_inside(spans: Iterable[TimeRange], among: WindowSpan) -> frozenset[int]:
     ordered = sorted((to_millis(span.start), to_millis(span.end)) for span in spans)
     opens = [start for start, _ in ordered]
-    for window in among.windows:
-        # Clock spans of a rule may be nested: the span that began last need not be open.
-        begun = ordered[: bisect_right(opens, window)]
-        if any(window < closes for _, closes in begun):
-            yield window
+    # Clock spans of a rule may be nested: the span that began last need not be open.
+    return frozenset(
+        window
+        for window in among.windows
+        if any(window < closes for _, closes in ordered[: bisect_right(opens, window)])
+    )
+
+
+def grain_spans(grain: RuleGrain, days: StoreCalendarDays, day: WindowSpan) -> list[WindowSpan]:
+    """The spans of a local day's totals, ascending; `day`: all windows of the day.
+
+    Hours are clock hours. An hour that the start of the day cuts is left out.
+    """
+    match grain:
+        case "hour":
+            return _hours(days.zone, day)
+        case "day":
+            return [day]
+        case "since_opening":
+            opening = opening_window(days, day)
+            return [] if opening is None else [WindowSpan(opening, day.end)]
+    return [WindowSpan(window, window + day.windows.step) for window in day.windows]
+
+
+def ending_windows(grain: RuleGrain, days: StoreCalendarDays, start: int) -> frozenset[int] | None:
+    """The windows in which an hour or a day ends, by starts (ms, UTC); None where each counts."""
+    if grain not in ("hour", "day"):
+        return None
+    spans = grain_spans(grain, days, days.day(start))
+    return frozenset(span.windows[-1] for span in spans)
+
+
+def max_run_windows(rule: Rule) -> int:
+    """The greatest number of windows that a run of the rule may take."""
+    return rule.for_ * _MAX_WINDOWS[rule.grain]
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _hours(zone: ZoneInfo, day: WindowSpan) -> list[WindowSpan]:
+    starts = (*day.windows, day.end)
+    shown = ((start, from_millis(start).astimezone(zone)) for start in starts)
+    borders = [start for start, clock in shown if clock.minute == 0 and clock.second == 0]
+    return [WindowSpan(*pair) for pair in pairwise(borders)]

@@ -4,7 +4,7 @@ It has one partition, and Kafka keeps all of it: compaction would keep the last 
 the first record is the valid one (docs/adr/020-rules-are-a-chronicle.md).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
@@ -38,10 +38,7 @@ class RuleReader:
         self._next = 0
 
     def end(self) -> int:
-        """The first offset that is not written yet: the records below it are the current rules.
-
-        Raises KafkaException.
-        """
+        """The first offset that is not written yet, behind all rules. Raises KafkaException."""
         with kafka_consumer(self._settings, "rules-end") as consumer:
             return read_partition_bounds(consumer, (self._topic, PARTITION), ANSWER_SECONDS).end
 
@@ -54,8 +51,7 @@ class RuleReader:
         # The end is read once: records that arrive during the read belong to the next call.
         end = self.end() if until is None else until
         if end > self._next:
-            topic_partition = self._topic, PARTITION
-            messages = read_until(self._settings, topic_partition, end, self._next)
+            messages = read_until(self._settings, (self._topic, PARTITION), end, self._next)
             found = [parse_entry(_record(message)) for message in messages]
             # Added only now: an interrupted read is repeated as a whole.
             self._entries += found
@@ -75,7 +71,7 @@ def write_rules(
         return []
     offsets: list[int] = []
     sender = BlockingProducer(
-        kafka_producer(settings), ANSWER_SECONDS, lambda message: offsets.append(_offset(message))
+        kafka_producer(settings), ANSWER_SECONDS, lambda sent: offsets.append(sent.offset() or 0)
     )
     for change in stored:
         sender.send(topic, change.value, change.key, PARTITION)
@@ -83,19 +79,15 @@ def write_rules(
     sender.flush(f"topic {topic}", "look with `tally rules diff` at what is stored")
     # Read as far as the own records: a later record cannot have been first.
     chains = RuleReader(settings, topic).read(max(offsets) + 1)
-    _refuse_lost(change for change in stored if not chains.is_effective(change))
+    lost = tuple(change.rule.rule_id for change in stored if not chains.is_effective(change))
+    if lost:
+        raise RuleConflict(
+            f"rules: {', '.join(lost)}: another version was written meanwhile, and"
+            " that one holds; look with `tally rules diff`, and apply again",
+            lost,
+        )
     made = (chains.find_version(change.rule.rule_id, change.version) for change in stored)
     return [version for version in made if version is not None]
-
-
-def _refuse_lost(lost: Iterable[StoredRule]) -> None:
-    ids = tuple(change.rule.rule_id for change in lost)
-    if ids:
-        raise RuleConflict(
-            f"rules: {', '.join(ids)}: another version was written meanwhile, and"
-            " that one holds; look with `tally rules diff`, and apply again",
-            ids,
-        )
 
 
 def _record(message: Message) -> RuleRecord:
@@ -107,11 +99,7 @@ def _record(message: Message) -> RuleRecord:
             " `tally up kafka` sets message.timestamp.type"
         )
     key, value = _bytes(message.key()), _bytes(message.value())
-    return RuleRecord(_offset(message), key, value, arrived_ms)
-
-
-def _offset(message: Message) -> int:
-    return message.offset() or 0
+    return RuleRecord(message.offset() or 0, key, value, arrived_ms)
 
 
 def _bytes(content: str | bytes | None) -> bytes:

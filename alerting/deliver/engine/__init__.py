@@ -1,1 +1,0 @@
-"""Decisions about deliveries, as pure functions of records without a clock."""

@@ -1,1 +1,0 @@
-"""`python -m alerting.publish`: files published alerts in Cassandra."""

@@ -1,1 +1,0 @@
-"""Rules in files and in their topic."""
