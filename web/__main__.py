@@ -5,10 +5,9 @@ import sys
 from alerting.health.watch import AlertWatch
 from alerting.simulate.service import SimulationService
 from alerting.stream.feed import TopicFeed
-from runtime.http.protocol import ConnectionLimits
-from runtime.http.server import ServerOptions, serve
+from runtime.http.server import ConnectionLimits, ServerOptions, serve
 from runtime.process.job import run_job
-from serving.metrics import catalogue
+from serving.questions import catalogue
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from web.api.app import AlertBrokers, create_app
@@ -20,10 +19,7 @@ _REQUEST_SECONDS = 120.0
 
 
 def main() -> int:
-    """Run the API and return its exit code.
-
-    0 after SIGTERM or SIGINT, 1 if the address is in use, 78 for wrong settings.
-    """
+    """Exit code: 0 after SIGTERM or SIGINT, 1 if the address is in use, 78 for wrong settings."""
     return run_job("api", run)
 
 

@@ -1,26 +1,21 @@
-"""The HTTP API: queries are checked, answered from the views, and encoded.
-
-Every error is answered with a problem document.
-"""
+"""The HTTP API: queries are checked, and answered from the views or with a problem document."""
 
 from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from alerting.health.gauges import AlertFacts, AlertFactSource
 from alerting.health.service import RuleHealthService, UnevaluatedCounter
-from alerting.queries.actions import ActionWriter, AlertActions
-from alerting.queries.alerts import AlertQueryService
+from alerting.health.watch import AlertFacts, AlertFactSource
+from alerting.queries.alerts import ActionWriter, AlertActions, AlertQueryService
 from alerting.simulate.service import SimulationService
 from alerting.stream.feed import Feed, TopicFeed
-from runtime.http.openapi import DocumentedApp
-from serving.engine.answer import QueryEngine
+from runtime.http.answers import DocumentedApp
+from serving.answer import QueryEngine
 from serving.questions.known_stores import KnownStores
 from serving.questions.stores import StoreRegistry
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
-from web.api.alerts.actions import add_alert_action_routes
-from web.api.alerts.alerts import add_alert_routes
+from web.api.alerts.alerts import add_alert_action_routes, add_alert_routes
 from web.api.alerts.rules import add_rule_health_route, add_rule_routes
 from web.api.alerts.simulations import add_simulation_route
 from web.api.alerts.stream import AlertStreams, add_stream_route
@@ -28,10 +23,9 @@ from web.api.numbers.explain import add_explain_route
 from web.api.numbers.metrics import add_metric_routes
 from web.api.numbers.pages import Pages
 from web.api.numbers.reports import add_report_routes
-from web.api.numbers.sensors import add_sensor_routes
-from web.api.numbers.stores import add_store_routes
+from web.api.numbers.stores import add_sensor_routes, add_store_routes
 from web.api.requests import problems
-from web.api.state import AlertCounters, Counters, RequestCounts, Telemetry, add_state_routes
+from web.api.state import AlertCounters, RequestCounts, Telemetry, add_state_routes
 
 
 @dataclass(frozen=True)
@@ -53,21 +47,13 @@ def create_app(
     simulations: SimulationService | None = None,
     brokers: AlertBrokers | None = None,
 ) -> FastAPI:
-    """The application over these views, the alert feed, and the simulations of rules.
-
-    By default, feed and simulations are those of Kafka.
-    """
+    """The application over these views; by default, feed and simulations are those of Kafka."""
     registry = StoreRegistry.load(settings)
     stores = KnownStores(views, registry)
     pages = Pages(registry, stores, QueryEngine(views, registry, settings))
     # There is no /docs page, because its scripts would be loaded from another host.
-    app = DocumentedApp(
-        title="Tally",
-        summary="Retail metrics by store and quarter hour.",
-        version="1",
-        docs_url=None,
-        redoc_url=None,
-    )
+    summary = "Retail metrics by store and quarter hour."
+    app = DocumentedApp(title="Tally", summary=summary, version="1", docs_url=None, redoc_url=None)
     counts = RequestCounts()
     app.add_middleware(problems.RequestBounds)
     app.add_middleware(Telemetry, counts=counts)
@@ -77,9 +63,9 @@ def create_app(
     simulations = simulations or SimulationService.from_settings(settings, views)
     facts = brokers.fact_source.facts if brokers.fact_source else AlertFacts
     health = RuleHealthService(simulations.rules, facts, views, settings, simulations.now)
-    alerts = AlertCounters(inquiry, stores, brokers.fact_source)
     unevaluated = UnevaluatedCounter(health, stores) if brokers.fact_source else None
-    add_state_routes(app, views, settings, Counters(counts, alerts, unevaluated))
+    alerts = AlertCounters(inquiry, stores, brokers.fact_source, unevaluated)
+    add_state_routes(app, views, settings, counts, alerts)
     add_store_routes(app, pages)
     add_metric_routes(app, pages)
     add_explain_route(app, pages, views, settings)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -13,16 +14,15 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Counter, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from alerting.health.gauges import (
+from alerting.health.service import UnevaluatedCounter
+from alerting.health.watch import (
     AlertFactSource,
     AlertGauge,
     build_alert_gauges,
     build_fact_gauges,
 )
-from alerting.health.service import UnevaluatedCounter
 from alerting.queries.alerts import AlertFilter, AlertQueryService, AlertSearch
-from runtime.http.openapi import Health, Readiness, response_entry
-from runtime.http.problem import json_response
+from runtime.http.answers import Health, Readiness, json_response, response_entry
 from runtime.http.work_pools import LOOKUPS
 from runtime.registry.sources import FAMILIES
 from serving.questions.known_stores import KnownStores
@@ -32,21 +32,16 @@ from tally.errors import ViewsUnreachable
 from tally.time.instants import format_instant
 from web.api.requests.shared import REFUSALS
 
+log = structlog.get_logger()
 READY_SECONDS = 5.0  # half of a statement's timeout, because the prober has a deadline too
 # A scrape reads the open alerts of every store, at most this often however many clients scrape.
 OPEN_SECONDS = 10.0
 # The reads have a time limit because a scraper has a deadline too.
 _READ_TIMEOUT_SECONDS = 5.0
-_MILLIS = 1_000
-
-log = structlog.get_logger()
 
 
 class Telemetry:
-    """Middleware that counts requests and seconds by route and status.
-
-    It wraps the application without a task of its own.
-    """
+    """Middleware without a task of its own: counts requests and seconds by route and status."""
 
     def __init__(self, app: ASGIApp, counts: "RequestCounts") -> None:
         self._app, self._counts = app, counts
@@ -70,7 +65,8 @@ class Telemetry:
             # Counted by route instead of address, because callers choose addresses freely and each
             # would become a time series.
             route = getattr(scope.get("route"), "path", "other")
-            self._counts.add(route, status, time.perf_counter() - started)
+            self._counts.requests.labels(route, status).inc()
+            self._counts.seconds.labels(route).inc(time.perf_counter() - started)
 
 
 class RequestCounts:
@@ -78,20 +74,10 @@ class RequestCounts:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "tally_api_requests", "Answers", ["route", "status"], registry=self._registry
-        )
-        self._seconds = Counter(
-            "tally_api_request_seconds",
-            "Seconds until they were complete",
-            ["route"],
-            registry=self._registry,
-        )
-
-    def add(self, route: str, status: int, seconds: float) -> None:
-        """Count one more answer."""
-        self._requests.labels(route, status).inc()
-        self._seconds.labels(route).inc(seconds)
+        register = partial(Counter, registry=self._registry)
+        self.requests = register("tally_api_requests", "Answers", ["route", "status"])
+        meaning = "Seconds until they were complete"
+        self.seconds = register("tally_api_request_seconds", meaning, ["route"])
 
     def text(self) -> str:
         """The counters as Prometheus exposition text."""
@@ -100,11 +86,16 @@ class RequestCounts:
 
 @dataclass
 class AlertCounters:
-    """Gauges of the open alerts, from the tables, and of the alert services, from the watch."""
+    """Gauges of the open alerts, from the tables, and of the alert services, from the watch.
+
+    Without facts from the brokers, every rule would be counted as not evaluated, so a source of
+    facts and a counter of such rules are both there, or neither is.
+    """
 
     alert_queries: AlertQueryService
     stores: KnownStores
     fact_source: AlertFactSource | None
+    unevaluated: UnevaluatedCounter | None
     _open: Sequence[AlertGauge] = ()
     _read_at: float = float("-inf")
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -114,8 +105,9 @@ class AlertCounters:
         machinery: Sequence[AlertGauge] = ()
         if self.fact_source is not None:
             facts = await LOOKUPS.run(self.fact_source.facts)
-            machinery = build_fact_gauges(facts, int(time.time() * _MILLIS))
-        return "".join(gauge.text for gauge in (*machinery, *await self._open_gauges()))
+            machinery = build_fact_gauges(facts, int(time.time() * 1_000))
+        gauges = "".join(gauge.text for gauge in (*machinery, *await self._open_gauges()))
+        return gauges + (self.unevaluated.to_text() if self.unevaluated else "")
 
     async def _open_gauges(self) -> Sequence[AlertGauge]:
         async with self._lock:
@@ -135,23 +127,12 @@ class AlertCounters:
         return build_alert_gauges(await self.alert_queries.read_open(question))
 
 
-@dataclass(frozen=True)
-class Counters:
-    """All counters that /metrics exposes."""
-
-    requests: RequestCounts
-    alerts: AlertCounters
-    unevaluated: UnevaluatedCounter | None
-
-    async def text(self) -> str:
-        """Prometheus exposition text."""
-        # Without facts from the brokers, every rule would be counted as not evaluated.
-        unevaluated_text = self.unevaluated.to_text() if self.unevaluated else ""
-        return self.requests.text() + await self.alerts.text() + unevaluated_text
-
-
 def add_state_routes(
-    app: FastAPI, views: ViewReader, settings: Settings, counters: Counters
+    app: FastAPI,
+    views: ViewReader,
+    settings: Settings,
+    requests: RequestCounts,
+    alerts: AlertCounters,
 ) -> None:
     """Add the routes for probes and for Prometheus."""
 
@@ -184,7 +165,8 @@ def add_state_routes(
         response_description="the counters as text",
     )
     async def metrics() -> Response:
-        return Response(await counters.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        text = requests.text() + await alerts.text()
+        return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 async def read_readiness(views: ViewReader, settings: Settings) -> dict[str, Any]:
@@ -199,13 +181,9 @@ async def read_readiness(views: ViewReader, settings: Settings) -> dict[str, Any
         detail = str(error) or f"no answer within {READY_SECONDS:.0f} s"
         log.warning("views unreachable", path="/readyz", reason=str(error.__cause__ or detail))
         return {"ready": False, "checks": {"views": {"ok": False, "detail": detail}}}
-    return {
-        "ready": True,
-        "checks": {
-            "views": {"ok": True, "detail": "tables and pointers can be read"},
-            "master": _master_check(current, settings),
-        },
-    }
+    views_check = {"ok": True, "detail": "tables and pointers can be read"}
+    checks = {"views": views_check, "master": _check_master(current, settings)}
+    return {"ready": True, "checks": checks}
 
 
 async def _master_current(views: ViewReader) -> datetime | None:
@@ -215,16 +193,12 @@ async def _master_current(views: ViewReader) -> datetime | None:
     return min((at for at in instants if at is not None), default=None)
 
 
-def _master_check(current_at: datetime | None, settings: Settings) -> dict[str, Any]:
+def _check_master(current_at: datetime | None, settings: Settings) -> dict[str, Any]:
     if current_at is None:
-        return {
-            "ok": False,
-            "detail": "the master ingest has never said how far it is; no answer is final",
-        }
+        detail = "the master ingest has never said how far it is; no answer is final"
+        return {"ok": False, "detail": detail}
     patience = timedelta(seconds=settings.final_patience_seconds)
     is_behind = datetime.now(UTC) - current_at > patience
     effect = "; no answer is final" if is_behind else ""
-    return {
-        "ok": not is_behind,
-        "detail": f"had read everything at {format_instant(current_at)}{effect}",
-    }
+    detail = f"had read everything at {format_instant(current_at)}{effect}"
+    return {"ok": not is_behind, "detail": detail}

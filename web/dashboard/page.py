@@ -1,19 +1,23 @@
-"""The routes of the pages; store, report and period are in the address, so views can be shared."""
+"""The routes of the pages; store and period are in the address. Too many requests get none."""
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import wraps
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException, Request, Response
 from nicegui import Client, ui
+from nicegui import app as nicegui_app
+from starlette.responses import PlainTextResponse
+from starlette.routing import Match, compile_path
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from alerting.health.gauges import AlertFacts, AlertFactSource
 from alerting.health.service import RuleHealthService
-from alerting.queries.actions import ActionWriter
-from alerting.queries.alerts import AlertQueryService
-from alerting.queries.rule_editing import RuleEditService
+from alerting.health.watch import AlertFacts, AlertFactSource
+from alerting.queries.alerts import ActionWriter, AlertQueryService
+from alerting.queries.known_rules import RuleEditService
 from alerting.simulate.service import SimulationService
 from alerting.stream.feed import Feed
 from schemas import loader
@@ -21,28 +25,26 @@ from serving.storage.dead_letters import LetterReader
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
-from web.dashboard.admission import Admission, add_api_not_found, add_page_not_found
 from web.dashboard.alerts.inbox import show_alert, show_inbox
 from web.dashboard.refused import RefusedSource, show_refused
 from web.dashboard.rules.editor import EditorContext, show_editor
 from web.dashboard.rules.figure import RuleFigureSource
 from web.dashboard.rules.pages import show_rule, show_rules
+from web.dashboard.shared import frame
 from web.dashboard.shared.addresses import parse_period, store_address
-from web.dashboard.shared.frame import (
-    Frame,
-    begin,
-    html,
-    log_unreachable,
-    say,
-    say_unreachable,
-    show_not_found,
-)
 from web.dashboard.shared.markup import element
 from web.dashboard.shared.source import FigureSource, PageSelection, newest_day
 from web.dashboard.stores.overview import show_overview
-from web.dashboard.stores.report_page import report_links, show_report
-from web.dashboard.stores.store_page import show_store
+from web.dashboard.stores.store_page import report_links, show_report, show_store
 
+# Each page is work for the API's only event loop, and it uses memory until its browser leaves: a
+# store's page of 28 days costs over half a second of processor time, most of it outside the event
+# loop, and 1 MB of memory while it is kept.
+PAGES_A_SECOND = 2.0
+MAX_AT_ONCE = 20
+MAX_CLIENTS = 200
+# A real browser opens its socket within seconds; a page without a socket is treated as abandoned.
+_ABANDONED_SECONDS = 10.0
 # Long enough for three months of a large store on a busy machine; NiceGUI's default limit is three
 # seconds.
 MAX_SECONDS = 30.0
@@ -54,8 +56,65 @@ POLICY = (
     " style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:;"
     " connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-
 PageFunction = Callable[..., Awaitable[None]]
+
+
+class Admission:
+    """Middleware that answers 503 to page requests without a free token or room for a client.
+
+    Requests to other addresses always pass. `pages`: the paths of the pages, as route patterns. A
+    path counts as a page only if it matches a pattern as a whole: a path that merely begins like
+    one is answered with 404, which costs next to nothing.
+    """
+
+    def __init__(self, app: ASGIApp, pages: Iterable[str]) -> None:
+        self._app = app
+        self._pages = [compile_path(path)[0] for path in pages]
+        self._tokens = float(MAX_AT_ONCE)
+        self._filled_at = time.monotonic()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        is_page = scope["type"] == "http" and any(
+            pattern.match(scope["path"]) for pattern in self._pages
+        )
+        answer = self._app
+        if is_page and not (self._has_token() and _has_room()):
+            text = "Too many pages are asked for; try again in a moment."
+            answer = PlainTextResponse(text, 503, {"Retry-After": "2"})
+        await answer(scope, receive, send)
+
+    def _has_token(self) -> bool:
+        now = time.monotonic()
+        self._tokens = min(MAX_AT_ONCE, self._tokens + PAGES_A_SECOND * (now - self._filled_at))
+        self._filled_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+def _has_room() -> bool:
+    if len(Client.instances) >= MAX_CLIENTS:
+        Client.prune_instances(client_age_threshold=_ABANDONED_SECONDS)
+    return len(Client.instances) < MAX_CLIENTS
+
+
+def _add_api_not_found(app: FastAPI) -> None:
+    """Answer unknown paths and methods below /v1, which a page would take, with an API error."""
+
+    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+
+    @app.api_route("/v1/{rest:path}", methods=methods, include_in_schema=False)
+    async def unknown(request: Request) -> None:
+        """Raises HTTPException: 405 where the path has other methods, else 404."""
+        matches = (route.matches(request.scope)[0] for route in app.routes)
+        raise HTTPException(405 if Match.PARTIAL in matches else 404)
+
+
+async def _answer_no_page(_request: Request, _error: Exception) -> Response:
+    text = "There is no such page; / has the numbers, and /openapi.json the addresses of the API."
+    return PlainTextResponse(text, 404)
 
 
 @dataclass(frozen=True)
@@ -92,28 +151,25 @@ class Dashboard:
         `newest`: the last day by default, if not that of the store. None if there is nothing to
         show, and then the page says why.
         """
-        begin()
+        frame.begin()
         try:
             stores = await self.source.stores()
         except ViewsUnreachable as error:
-            log_unreachable(error)
-            html(_NAME)
-            say_unreachable()
+            frame.log_unreachable(error)
+            frame.html(_NAME)
+            frame.say_unreachable()
             return None
         if not stores:
-            html(_NAME)
-            say(
-                "No store has sent anything yet",
-                "Receipts show here seconds after they arrive; try `tally replay`.",
-                retry=True,
-            )
+            frame.html(_NAME)
+            hint = "Receipts show here seconds after they arrive; try `tally replay`."
+            frame.say("No store has sent anything yet", hint, retry=True)
             return None
-        named = [choice for choice in stores if choice.store.store_id == store]
-        chosen = named[0] if named else stores[0]
+        named = next((choice for choice in stores if choice.store.store_id == store), None)
+        chosen = named or stores[0]
         if store and not named:
             period = parse_period(until, days, chosen.last_day)
-            show_not_found(
-                Frame("report", "", period, store_address, chosen, stores),
+            frame.show_not_found(
+                frame.Frame("report", "", period, store_address, chosen, stores),
                 f"There is no store {store[:64]}",
                 "No event of it has arrived yet. Choose another one above.",
             )
@@ -155,16 +211,16 @@ def mount(
         RuleHealthService(simulations.rules, facts, views, settings, simulations.now),
     )
     pages = Dashboard(FigureSource(settings, views, live.writer), rules)
-    _add_alert_pages(pages, live.feed)
-    _add_refused_page(pages, RefusedSource(views, live.letters or LetterReader(settings)))
-    _add_rule_pages(pages)
+    refused = RefusedSource(views, live.letters or LetterReader(settings))
+    _add_alert_pages(pages, live.feed, refused)
     may_apply = settings.rule_edits == "allow"
-    _add_editors(pages, EditorContext(RuleEditService(simulations.rules), rules, may_apply))
+    _add_rule_pages(pages, EditorContext(RuleEditService(simulations.rules), rules, may_apply))
     _add_store_pages(pages)
     # Registered before the pages, which take every remaining path.
-    add_api_not_found(app)
+    _add_api_not_found(app)
     app.add_middleware(Admission, pages=[*Client.page_routes.values()])
-    add_page_not_found()
+    # A text instead of a NiceGUI page, which NiceGUI would keep.
+    nicegui_app.add_exception_handler(404, _answer_no_page)
     ui.run_with(app, title="Tally", show_welcome_message=False)
 
 
@@ -189,8 +245,8 @@ def _add_store_pages(pages: Dashboard) -> None:
             await show_report(pages.source, shape, selection)
             return
         chosen, period = selection.chosen, selection.period
-        show_not_found(
-            Frame("report", "", period, store_address, chosen, selection.stores),
+        frame.show_not_found(
+            frame.Frame("report", "", period, store_address, chosen, selection.stores),
             f"There is no report {report_id[:64]}",
             "These are the reports that there are.",
             report_links(chosen.store.store_id, period),
@@ -203,7 +259,7 @@ def _add_store_pages(pages: Dashboard) -> None:
             await show_overview(pages.source, replace(selection, period=period), page)
 
 
-def _add_alert_pages(pages: Dashboard, feed: Feed | None) -> None:
+def _add_alert_pages(pages: Dashboard, feed: Feed | None, refused: RefusedSource) -> None:
     @_add_page("/alerts")
     async def inbox_page(store: str = "", days: str = "", until: str = "") -> None:
         if selection := await pages.select(store, days, until, _today()):
@@ -214,15 +270,13 @@ def _add_alert_pages(pages: Dashboard, feed: Feed | None) -> None:
         if selection := await pages.select(newest=_today()):
             await show_alert(pages.source, selection, alert_id)
 
-
-def _add_refused_page(pages: Dashboard, refused: RefusedSource) -> None:
     @_add_page("/refused")
     async def refusals_page(store: str = "") -> None:
         if selection := await pages.select(store, newest=_today()):
             await show_refused(refused, selection, store)
 
 
-def _add_rule_pages(pages: Dashboard) -> None:
+def _add_rule_pages(pages: Dashboard, editor: EditorContext) -> None:
     @_add_page("/rules")
     async def rules_page() -> None:
         if selection := await pages.select():
@@ -239,8 +293,6 @@ def _add_rule_pages(pages: Dashboard) -> None:
         if selection := await pages.select(store, days or "7", until):
             await show_rule(pages.rules, rule_id, selection)
 
-
-def _add_editors(pages: Dashboard, place: EditorContext) -> None:
     @_add_page("/rules/{rule_id}/edit")
     async def edit_page(
         rule_id: str,
@@ -249,12 +301,12 @@ def _add_editors(pages: Dashboard, place: EditorContext) -> None:
         until: str = "",
     ) -> None:
         if selection := await pages.select(store, days or "7", until):
-            await show_editor(place, rule_id, selection)
+            await show_editor(editor, rule_id, selection)
 
     @_add_page("/new-rule")
     async def new_page() -> None:
         if selection := await pages.select(days="7"):
-            await show_editor(place, None, selection)
+            await show_editor(editor, None, selection)
 
 
 def _today() -> date:

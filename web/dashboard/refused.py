@@ -1,45 +1,36 @@
-"""The page of refused events, each cause with what can be done about it.
-
-It shows the newest dead letters by store and reason, and the days that a conflict keeps open.
-"""
+"""The page of refused events (the newest dead letters, with fixes), and of conflicts' days."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 from markupsafe import Markup
 from nicegui import ui
 
-from runtime.records.refused import RefusedEvents, group_letters
+from runtime.records.dead_letter import RefusedEvents, group_letters
 from runtime.registry.sources import FAMILIES
 from serving.storage.dead_letters import LetterReader
-from serving.storage.rows import TillFinding
+from serving.storage.tables import TillFinding
 from serving.storage.views import ViewReader
 from tally.errors import TallyError
-from tally.events.tills import describe_conflicts
+from tally.events.identity import describe_conflicts
+from web.dashboard.shared import markup
 from web.dashboard.shared.addresses import refusals_address
 from web.dashboard.shared.frame import Frame, html, keep_current, panel, say, show_frame
-from web.dashboard.shared.markup import (
-    Content,
-    card_row,
-    card_table,
-    element,
-    foot,
-    join,
-    link,
-    scroll,
-    span,
-    subtitle,
-)
+from web.dashboard.shared.markup import Content, card_row, card_table, element, foot, span, subtitle
 from web.dashboard.shared.source import PageSelection, StoreChoice
 
 REFRESH_SECONDS = 60.0
 # The number of table rows shown; `tally refused` lists all.
 MAX_ROWS = 200
-_DAYS = timedelta(days=31)
+_COMMANDS = (
+    "All of it, and voids that wait for their receipt: `tally refused`. After the cause is mended:"
+    " `tally dead-letters replay --reason …`"
+)
 _HEAD = ("Store", "Why", "Events", "Last (UTC)", "The newest says", "What to do")
 
 
@@ -76,10 +67,10 @@ class RefusedSource:
         """The open conflicts of a store's last month. Raises ViewsUnreachable."""
         if chosen.last_day is None:
             return []
-        days = [chosen.last_day - timedelta(number) for number in range(_DAYS.days)]
+        days = [chosen.last_day - timedelta(number) for number in range(31)]
         store_id = chosen.store.store_id
         found = [await self.views.findings(family, store_id, days) for family in FAMILIES.values()]
-        return sorted(finding for family_findings in found for finding in family_findings)
+        return sorted(chain.from_iterable(found))
 
 
 async def show_refused(source: RefusedSource, selection: PageSelection, store_id: str) -> None:
@@ -93,26 +84,15 @@ async def show_refused(source: RefusedSource, selection: PageSelection, store_id
         if store_id:
             await keep_current(partial(source.conflicts, chosen), _show_conflicts, REFRESH_SECONDS)
         await keep_current(partial(source.dead_letters, store_id), _show_letters, REFRESH_SECONDS)
-        html(
-            foot(
-                _with_code(
-                    "All of it, and voids that wait for their receipt: `tally refused`."
-                    " After the cause is mended: `tally dead-letters replay --reason …`"
-                )
-            )
-        )
+        html(foot(_with_code(_COMMANDS)))
 
 
 def _show_conflicts(findings: Sequence[TillFinding]) -> None:
     # The wording is the same as in `tally conflicts` and in the API's answers.
-    items = [
-        element(
-            "li",
-            f"{finding.day}, till {finding.till_id}: ",
-            _with_code(describe_conflicts(finding.records, finding.conflicts)),
-        )
-        for finding in findings
-    ]
+    items = []
+    for finding in findings:
+        conflicts = _with_code(describe_conflicts(finding.records, finding.conflicts))
+        items.append(element("li", f"{finding.day}, till {finding.till_id}: ", conflicts))
     with panel("conflicts"):
         html(element("h2", "Days that are not final because of conflicts", id="conflicts"))
         html(element("ul", *items, class_="t-problems") if items else subtitle("None."))
@@ -130,7 +110,7 @@ def _show_letters(letters: DeadLetterGroups) -> None:
         )
         if letters.rows:
             shown = card_table(_HEAD, map(_row, letters.rows[:MAX_ROWS]), "t-refused")
-            html(scroll(shown, aria_labelledby="letters"))
+            html(markup.scroll(shown, aria_labelledby="letters"))
 
 
 def _with_code(text: str) -> Markup:
@@ -138,7 +118,7 @@ def _with_code(text: str) -> Markup:
     parts: list[Content] = [*text.split("`")]
     for place in range(1, len(parts), 2):
         parts[place] = element("code", parts[place])
-    return join(parts)
+    return markup.join(parts)
 
 
 def _row(refused: RefusedEvents) -> Markup:
@@ -150,5 +130,9 @@ def _row(refused: RefusedEvents) -> Markup:
         span(_with_code(refused.fix)),
     )
     # The store of an event that could not be read is not known.
-    store = link(refusals_address(refused.store), refused.store) if refused.store else "not known"
+    store = (
+        markup.link(refusals_address(refused.store), refused.store)
+        if refused.store
+        else "not known"
+    )
     return card_row(store, dict(zip(_HEAD[1:], cells, strict=True)))

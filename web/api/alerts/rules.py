@@ -3,19 +3,17 @@
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Request, Response
-from msgspec import Meta
 from pydantic import Field
 
 from alerting.health.service import RuleHealthService
 from alerting.health.store import StoreHealth, UnevaluatedReason
 from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion, rule_to_fields
-from runtime.http.openapi import Responses, Shape, problem_entry, response_entry
-from runtime.http.problem import json_response
+from runtime.http.answers import Responses, Shape, json_response, problem_entry
 from serving.questions.known_stores import KnownStores
 from tally.time.instants import from_millis
-from web.api.requests.cursor import EntryCursor, cut_list, last_entry, next_address
-from web.api.requests.shared import REFUSALS, Instant, Next, PageQuery, Parameters, list_stores
+from web.api.requests import shared
+from web.api.requests.shared import REFUSALS, Instant, Next, PageQuery, declare, last_entry, means
 
 PathRule = Annotated[str, Path(description="`rule_id` of its file")]
 # Rules are in Kafka, so they may be unreachable while the tables can be read.
@@ -23,71 +21,67 @@ RULE_REFUSALS: Responses = {
     **REFUSALS,
     503: problem_entry("the rules or the views cannot be read; `Retry-After` says when to ask"),
 }
-NO_RULE_OR_STORE = problem_entry("there is no such rule or store")
+NO_RULE_OR_STORE = "there is no such rule or store"
 
 
 class RuleEntryAnswer(Shape):
     """One version of a rule."""
 
-    rule_id: Annotated[str, Meta(description="the rule")]
-    version: Annotated[int, Meta(description="number of the version, from 1 on")]
+    rule_id: Annotated[str, means("the rule")]
+    version: Annotated[int, means("number of the version, from 1 on")]
     revision: Annotated[
-        int, Meta(description="how often the presentation of the version's alerts was changed")
+        int, means("how often the presentation of the version's alerts was changed")
     ]
-    effective_from: Annotated[
-        Instant, Meta(description="start of the first quarter hour that it judges")
-    ]
-    retired: Annotated[bool, Meta(description="from then on nothing is called for")]
+    effective_from: Annotated[Instant, means("start of the first quarter hour that it judges")]
+    retired: Annotated[bool, means("from then on nothing is called for")]
     # A rule has no shape of its own here, because rule.schema.json, which checks rule files,
     # describes it in full.
     rule: Annotated[
-        dict[str, Any], Meta(description="every field, as schemas/rules/rule.schema.json has them")
+        dict[str, Any], means("every field, as schemas/rules/rule.schema.json has them")
     ]
 
 
 class RuleList(Shape):
     """A page of rules, each in its newest version, by id."""
 
-    rules: Annotated[list[RuleEntryAnswer], Meta(description="at most `limit`; retired ones too")]
+    rules: Annotated[list[RuleEntryAnswer], means("at most `limit`; retired ones too")]
     next: Next
 
 
 class RuleVersionsAnswer(Shape):
     """All versions of one rule."""
 
-    rule_id: Annotated[str, Meta(description="the rule")]
-    versions: Annotated[list[RuleEntryAnswer], Meta(description="ascending")]
+    rule_id: Annotated[str, means("the rule")]
+    versions: Annotated[list[RuleEntryAnswer], means("ascending")]
 
 
 class StoreHealthAnswer(Shape):
     """Whether a rule is judged in one store, by its newest closed quarter hours."""
 
-    store_id: Annotated[str, Meta(description="the store")]
-    judged: Annotated[bool, Meta(description="whether the rule says something of the store now")]
+    store_id: Annotated[str, means("the store")]
+    judged: Annotated[bool, means("whether the rule says something of the store now")]
     reason: Annotated[
         UnevaluatedReason | None,
-        Meta(description="why it cannot be judged; null: it is. Each is in docs/alerts.md"),
+        means("why it cannot be judged; null: it is. Each is in docs/alerts.md"),
     ]
     since: Annotated[
-        Instant | None,
-        Meta(description="since when it cannot be judged; null: it is, or always was so"),
+        Instant | None, means("since when it cannot be judged; null: it is, or always was so")
     ]
     earlier: Annotated[
-        bool,
-        Meta(description="it may have begun before `since`: 14 days are looked at, of stock 2"),
+        bool, means("it may have begun before `since`: 14 days are looked at, of stock 2")
     ]
 
 
 class RuleHealthAnswer(Shape):
     """Whether a rule can be judged, by store."""
 
-    rule_id: Annotated[str, Meta(description="the rule")]
+    rule_id: Annotated[str, means("the rule")]
     version: Annotated[
-        int | None, Meta(description="the version in force; null: none is, and no store is listed")
+        int | None, means("the version in force; null: none is, and no store is listed")
     ]
     stores: Annotated[
         list[StoreHealthAnswer],
-        Meta(description="those that the rule is about today, by id; at most 100 a page"),
+        means("those that the rule is about today, by id; at most 100 a page"),
     ]
     next: Next
 
@@ -107,31 +101,30 @@ def add_rule_routes(app: FastAPI, repository: RuleRepository) -> None:
     @app.get(
         "/v1/rules",
         summary="Rules, each in its newest version",
-        responses={**RULE_REFUSALS, 200: response_entry("a page of rules, by id", RuleList)},
+        responses=declare("a page of rules, by id", RuleList, refusals=RULE_REFUSALS),
     )
     async def rules(query: Annotated[PageQuery, Query()], request: Request) -> Response:
         # A wrong cursor is refused before the rules are read.
         last_entry(query.after)
         chains = (await repository.read()).versions
-        shown, following = cut_list(chains, query, request)
+        shown, following = shared.cut_list(chains, query, request)
         # Each entry has a rule of some hundred bytes, so encoding a page is fast.
-        newest = [entry_answer(chains[rule_id][-1]) for rule_id in shown]
+        newest = [_entry_answer(chains[rule_id][-1]) for rule_id in shown]
         return json_response(RuleList(newest, following))
 
     @app.get(
         "/v1/rules/{rule_id}/versions",
         summary="All versions of a rule",
-        responses={
-            **RULE_REFUSALS,
-            200: response_entry("its versions, ascending", RuleVersionsAnswer),
-            404: problem_entry("there is no such rule"),
-        },
+        responses=declare(
+            "its versions, ascending",
+            RuleVersionsAnswer,
+            unknown="there is no such rule",
+            refusals=RULE_REFUSALS,
+        ),
     )
-    async def versions(rule_id: PathRule, _query: Annotated[Parameters, Query()]) -> Response:
+    async def versions(rule_id: PathRule, _query: shared.NoQuery) -> Response:
         found = await repository.versions(rule_id)
-        return json_response(
-            RuleVersionsAnswer(rule_id, [entry_answer(version) for version in found])
-        )
+        return json_response(RuleVersionsAnswer(rule_id, [*map(_entry_answer, found)]))
 
 
 def add_rule_health_route(app: FastAPI, service: RuleHealthService, stores: KnownStores) -> None:
@@ -140,31 +133,28 @@ def add_rule_health_route(app: FastAPI, service: RuleHealthService, stores: Know
     @app.get(
         "/v1/rules/{rule_id}/health",
         summary="Whether a rule can be judged, store by store",
-        responses={
-            **RULE_REFUSALS,
-            200: response_entry(
-                "some stores, each with the reason why it is not judged", RuleHealthAnswer
-            ),
-            404: NO_RULE_OR_STORE,
-        },
+        responses=declare(
+            "some stores, each with the reason why it is not judged",
+            RuleHealthAnswer,
+            unknown=NO_RULE_OR_STORE,
+            refusals=RULE_REFUSALS,
+        ),
     )
     async def health(
         rule_id: PathRule, query: Annotated[RuleHealthQuery, Query()], request: Request
     ) -> Response:
         after = last_entry(query.after)
-        store_ids = await list_stores(stores, query.store)
+        store_ids = await shared.list_stores(stores, query.store)
         page = await service.read_page(rule_id, store_ids, after, query.limit)
-        answer = RuleHealthAnswer(
-            rule_id=rule_id,
-            version=page.version.version if page.version else None,
-            stores=[_store(store_health) for store_health in page.stores],
-            next=next_address(request, EntryCursor(page.after) if page.after else None),
+        version = page.version.version if page.version else None
+        following = shared.next_address(
+            request, shared.EntryCursor(page.after) if page.after else None
         )
-        return json_response(answer)
+        answers = [*map(_health_answer, page.stores)]
+        return json_response(RuleHealthAnswer(rule_id, version, answers, following))
 
 
-def entry_answer(version: RuleVersion) -> RuleEntryAnswer:
-    """A rule's version in the shape of the answer."""
+def _entry_answer(version: RuleVersion) -> RuleEntryAnswer:
     return RuleEntryAnswer(
         version.rule.rule_id,
         version.version,
@@ -175,7 +165,7 @@ def entry_answer(version: RuleVersion) -> RuleEntryAnswer:
     )
 
 
-def _store(health: StoreHealth) -> StoreHealthAnswer:
+def _health_answer(health: StoreHealth) -> StoreHealthAnswer:
     return StoreHealthAnswer(
         store_id=health.store_id,
         judged=health.reason is None,

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, cast
 
 import structlog
@@ -12,26 +13,26 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from alerting.queries.alerts import AlertFilter, AlertQueryService
-from alerting.stream import blocks
-from alerting.stream.feed import Feed
-from alerting.stream.listening import POSITION_SECONDS, FeedEvent, listen
-from alerting.stream.place import parse_position
-from runtime.http.openapi import problem_entry
-from runtime.http.protocol import MORE_TIME
+from alerting.stream.feed import POSITION_SECONDS, Feed, FeedEvent, listen
+from alerting.stream.place import (
+    MEDIA_TYPE,
+    RETRY_BLOCK,
+    alert_block,
+    gap_block,
+    parse_position,
+    position_block,
+    snapshot_block,
+)
+from runtime.http.answers import problem_entry
+from runtime.http.server import MORE_TIME
 from serving.questions.known_stores import KnownStores
 from serving.questions.question import split_names
 from tally.alerts.message import decode_alert_or_none, encode_alert
 from tally.errors import ViewsUnreachable
 from web.api.alerts.alerts import RuleIds, SeverityNames
+from web.api.requests import shared
 from web.api.requests.problems import RETRY
-from web.api.requests.shared import (
-    NO_STORE,
-    REFUSALS,
-    NameList,
-    Parameters,
-    check_stores,
-    list_stores,
-)
+from web.api.requests.shared import NO_STORE, REFUSALS, NameList, Parameters, check_stores
 
 # Each stream costs a connection and a task, and its memory does not grow.
 MAX_STREAMS = 256
@@ -70,25 +71,22 @@ class AlertStreams:
     ) -> AsyncIterator[bytes]:
         """The stream's events as blocks to send; it ends if the open alerts cannot be read."""
         try:
-            yield blocks.RETRY_BLOCK
+            yield RETRY_BLOCK
             async for event in events:
                 if event.lost_position is not None:
-                    yield blocks.gap_block(event.lost_position, event.position)
-                    yield blocks.snapshot_block(event.position, await self._read_open(query))
+                    yield gap_block(event.lost_position, event.position)
+                    yield snapshot_block(event.position, await self._read_open(query))
                 elif event.message is not None:
-                    yield blocks.alert_block(event.position, event.message)
+                    yield alert_block(event.position, event.message)
                 else:
-                    yield blocks.position_block(event.position)
+                    yield position_block(event.position)
         except ViewsUnreachable as error:
             # The client reconnects from its last place, and then gets the gap block again.
             log.warning("views unreachable", path="stream", reason=str(error.__cause__ or error))
 
     @contextmanager
     def reserve_stream(self) -> Iterator[None]:
-        """Take one of the MAX_STREAMS places for the block, and release it at the block's end.
-
-        Raises HTTPException when no place is free.
-        """
+        """Take one of MAX_STREAMS places for the block. Raises HTTPException if none is free."""
         if self.open_streams >= MAX_STREAMS:
             raise HTTPException(503, f"{MAX_STREAMS} streams are open; ask again later", RETRY)
         self.open_streams += 1
@@ -98,7 +96,7 @@ class AlertStreams:
             self.open_streams -= 1
 
     async def _read_open(self, query: StreamQuery) -> list[bytes]:
-        store_ids = await list_stores(self.stores, query.store)
+        store_ids = await shared.list_stores(self.stores, query.store)
         alerts = await self.alert_queries.views.alerts.read_open(store_ids)
         return [encode_alert(alert) for alert in alerts if query.alert_filter.matches(alert)]
 
@@ -106,11 +104,11 @@ class AlertStreams:
 class EventStream(StreamingResponse):
     """A response of blocks, each of which restarts the connection's time limit.
 
-    A client that reads nothing is disconnected when its time is over (runtime/http/protocol.py):
+    A client that reads nothing is disconnected when its time is over (runtime/http/server.py):
     the next block is fetched only after the previous one has been sent.
     """
 
-    media_type = blocks.MEDIA_TYPE
+    media_type = MEDIA_TYPE
     _resources: ExitStack
 
     @classmethod
@@ -118,8 +116,9 @@ class EventStream(StreamingResponse):
         cls, request: Request, event_blocks: AsyncIterator[bytes], resources: ExitStack
     ) -> "EventStream":
         """The answer to this request; `resources` is closed when it has ended, sent or not."""
+        # Another server that runs the application has no such extension.
         extension = request.scope.get("extensions", {}).get(MORE_TIME, {})
-        ask = cast("Callable[[], None]", extension.get("ask", _do_nothing))
+        ask = cast("Callable[[], None]", extension.get("ask", lambda: None))
         answer = cls(_extend_time(event_blocks, ask), headers=_STREAM_HEADERS)
         answer._resources = resources
         return answer
@@ -139,7 +138,7 @@ def add_stream_route(app: FastAPI, streams: AlertStreams) -> None:
         summary="Alerts as they are published, as server-sent events",
         responses={
             **REFUSALS,
-            404: NO_STORE,
+            404: problem_entry(NO_STORE),
             503: problem_entry(
                 "the topic cannot be read, or too many streams are open; `Retry-After` says when"
             ),
@@ -167,7 +166,8 @@ def add_stream_route(app: FastAPI, streams: AlertStreams) -> None:
             # Awaited even if the client names a place, because a stream makes no sense while the
             # topic cannot be read.
             here = await streams.feed.current_position()
-            is_wanted = _StreamFilter(query, None if store_ids is None else frozenset(store_ids))
+            named = None if store_ids is None else frozenset(store_ids)
+            is_wanted = partial(_is_wanted, query.alert_filter, named)
             events = listen(streams.feed, place or here, is_wanted, POSITION_SECONDS)
             # From here on the answer owns the stream's place and releases it however it ends.
             return EventStream.from_blocks(
@@ -175,18 +175,12 @@ def add_stream_route(app: FastAPI, streams: AlertStreams) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _StreamFilter:
-    query: StreamQuery
-    store_ids: frozenset[str] | None
-
-    def __call__(self, message: bytes) -> bool:
-        alert = decode_alert_or_none(message)
-        if alert is None:
-            # An unreadable message is logged once, by the projector.
-            return False
-        is_of_store = self.store_ids is None or alert.store_id in self.store_ids
-        return is_of_store and self.query.alert_filter.matches(alert)
+def _is_wanted(alert_filter: AlertFilter, store_ids: frozenset[str] | None, message: bytes) -> bool:
+    alert = decode_alert_or_none(message)
+    # An unreadable message is logged once, by the projector.
+    if alert is None or (store_ids is not None and alert.store_id not in store_ids):
+        return False
+    return alert_filter.matches(alert)
 
 
 async def _extend_time(
@@ -196,7 +190,3 @@ async def _extend_time(
         # The previous block has been sent by now.
         ask()
         yield block
-
-
-def _do_nothing() -> None:
-    """Stand-in for the time extension when another server runs the application."""

@@ -3,23 +3,15 @@
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
-from msgspec import Meta
 from pydantic import Field
 
-from runtime.http.openapi import Shape, problem_entry, response_entry
-from runtime.http.problem import json_response
-from serving.engine.explain import WindowQuestion, explain_window
+from runtime.http.answers import Shape, json_response
+from serving.explain import WindowQuestion, explain_window
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from web.api.numbers.pages import Pages
-from web.api.requests.shared import (
-    REFUSALS,
-    Complete,
-    Instant,
-    Parameters,
-    SourceField,
-    StatusField,
-)
+from web.api.requests import shared
+from web.api.requests.shared import Complete, Instant, Parameters, SourceField, StatusField, means
 
 # A row's values by the name of its part or axis; each family has names of its own. A digest is a
 # list, buckets and movements are lists of pairs, and an extreme without values is null.
@@ -29,73 +21,66 @@ PartsField = dict[str, int | str | list[int | list[int]] | None]
 class WindowAnswer(Shape):
     """A quarter of an hour, UTC."""
 
-    start: Annotated[Instant, Meta(description="inclusive")]
-    end: Annotated[Instant, Meta(description="exclusive")]
+    start: Annotated[Instant, means("inclusive")]
+    end: Annotated[Instant, means("exclusive")]
 
 
 class ServedWindowAnswer(Shape):
     """What is answered of the window."""
 
     source: SourceField
-    events: Annotated[int | None, Meta(description="distinct events; null: missing, or not known")]
+    events: Annotated[int | None, means("distinct events; null: missing, or not known")]
     status: StatusField
     complete: Complete
     rows: Annotated[
-        list[PartsField] | None,
-        Meta(description="parts and axes of each row; null: missing, or withheld"),
+        list[PartsField] | None, means("parts and axes of each row; null: missing, or withheld")
     ]
 
 
 class LayerRows(Shape):
     """What one layer holds of the window."""
 
-    epoch: Annotated[int, Meta(description="definition that they were computed with")]
-    events: Annotated[int, Meta(description="distinct events that they were computed from")]
-    rows: Annotated[list[PartsField], Meta(description="parts and axes of each row")]
+    epoch: Annotated[int, means("definition that they were computed with")]
+    events: Annotated[int, means("distinct events that they were computed from")]
+    rows: Annotated[list[PartsField], means("parts and axes of each row")]
     excluded: Annotated[
-        list[PartsField], Meta(description="of conflicts in other windows, taken back by batch")
+        list[PartsField], means("of conflicts in other windows, taken back by batch")
     ]
 
 
 class GenerationAnswer(Shape):
     """The published rebuild that serves the window's day."""
 
-    generation: Annotated[int, Meta(description="its fencing token")]
-    epoch: Annotated[int, Meta(description="definition that it was computed with")]
-    table_version: Annotated[int, Meta(description="version of the master that it was made of")]
-    covered_from: Annotated[Instant, Meta(description="inclusive, UTC")]
-    covered_until: Annotated[Instant, Meta(description="exclusive, UTC")]
-    flipped_at: Annotated[Instant, Meta(description="when it was published, UTC")]
-    pinned: Annotated[
-        dict[str, int], Meta(description="partition to the first offset that is not in it")
-    ]
+    generation: Annotated[int, means("its fencing token")]
+    epoch: Annotated[int, means("definition that it was computed with")]
+    table_version: Annotated[int, means("version of the master that it was made of")]
+    covered_from: Annotated[Instant, means("inclusive, UTC")]
+    covered_until: Annotated[Instant, means("exclusive, UTC")]
+    flipped_at: Annotated[Instant, means("when it was published, UTC")]
+    pinned: Annotated[dict[str, int], means("partition to the first offset that is not in it")]
     through: Annotated[
-        dict[str, Instant], Meta(description="partition to the instant up to which all is counted")
+        dict[str, Instant], means("partition to the instant up to which all is counted")
     ]
 
 
 class Explanation(Shape):
     """Why one window is answered as it is."""
 
-    family: Annotated[str, Meta(description="view family")]
-    store: Annotated[str, Meta(description="its id")]
-    window: Annotated[WindowAnswer, Meta(description="the window that the asked instant lies in")]
-    served: Annotated[ServedWindowAnswer, Meta(description="what is answered of it")]
-    batch: Annotated[LayerRows | None, Meta(description="null: no row, or withheld")]
-    speed: Annotated[LayerRows | None, Meta(description="null: no row, or withheld")]
-    generation: Annotated[
-        GenerationAnswer | None, Meta(description="null: no rebuild has published")
-    ]
-    partition: Annotated[int, Meta(description="the one that the store's records lie in")]
-    master_until: Annotated[int, Meta(description="first offset of the day not yet in the master")]
-    dirty: Annotated[bool, Meta(description="whether the master has more of the day than batch")]
+    family: Annotated[str, means("view family")]
+    store: Annotated[str, means("its id")]
+    window: Annotated[WindowAnswer, means("the window that the asked instant lies in")]
+    served: Annotated[ServedWindowAnswer, means("what is answered of it")]
+    batch: Annotated[LayerRows | None, means("null: no row, or withheld")]
+    speed: Annotated[LayerRows | None, means("null: no row, or withheld")]
+    generation: Annotated[GenerationAnswer | None, means("null: no rebuild has published")]
+    partition: Annotated[int, means("the one that the store's records lie in")]
+    master_until: Annotated[int, means("first offset of the day not yet in the master")]
+    dirty: Annotated[bool, means("whether the master has more of the day than batch")]
     speed_offsets: Annotated[
-        dict[str, int], Meta(description="partition to the speed layer's first unread offset")
+        dict[str, int], means("partition to the speed layer's first unread offset")
     ]
-    because: Annotated[str, Meta(description="the rule that decided, as a sentence")]
-    not_final_because: Annotated[
-        list[str], Meta(description="a sentence each; empty where it is final")
-    ]
+    because: Annotated[str, means("the rule that decided, as a sentence")]
+    not_final_because: Annotated[list[str], means("a sentence each; empty where it is final")]
 
 
 class ExplainQuery(Parameters):
@@ -107,11 +92,6 @@ class ExplainQuery(Parameters):
     ]
     family: Annotated[str, Field("sales", description="view family")]
 
-    @property
-    def question(self) -> WindowQuestion:
-        """The query for one window."""
-        return WindowQuestion(self.store, self.window, self.family)
-
 
 def add_explain_route(app: FastAPI, pages: Pages, views: ViewReader, settings: Settings) -> None:
     """Add the route for one window."""
@@ -119,13 +99,14 @@ def add_explain_route(app: FastAPI, pages: Pages, views: ViewReader, settings: S
     @app.get(
         "/v1/explain",
         summary="Why one window is answered as it is",
-        responses={
-            **REFUSALS,
-            200: response_entry("both layers' rows, and which side won", Explanation),
-            404: problem_entry("there is no such family or store"),
-        },
+        responses=shared.declare(
+            "both layers' rows, and which side won",
+            Explanation,
+            unknown="there is no such family or store",
+        ),
     )
     async def explain(query: Annotated[ExplainQuery, Query()]) -> Response:
         # Checked first, so that an unknown store is a 404 and none of its windows is read.
         await pages.stores.check([query.store])
-        return json_response(await explain_window(views, query.question, pages.registry, settings))
+        question = WindowQuestion(query.store, query.window, query.family)
+        return json_response(await explain_window(views, question, pages.registry, settings))

@@ -1,23 +1,19 @@
-"""One page of a metric's values, and the address of the page after it.
+"""One page of a metric's values: the query is checked, cut into pages and answered."""
 
-The query is checked, cut into pages and answered.
-"""
-
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple
+from datetime import UTC, datetime
+from typing import Annotated
 
 from fastapi import Request
 from pydantic import Field
 
 from runtime.http.work_pools import ANSWERS
+from schemas.metric import Grain
+from serving.answer import Query, QueryEngine
 from serving.cells.dimensions import drop_excess_values, with_rows_per_slot
-from serving.cells.levels import with_resets
-from serving.engine.answer import QueryEngine
-from serving.engine.page_query import Query
-from serving.metrics import catalogue
+from serving.questions import catalogue
 from serving.questions.known_stores import KnownStores
 from serving.questions.question import (
     STORE_ZONE,
@@ -27,37 +23,33 @@ from serving.questions.question import (
     cut_all_slots,
     dimensions,
     first_and_last_day,
-    store_ids,
+    parse_stores,
+    with_resets,
 )
 from serving.questions.stores import StoreRegistry
 from tally.errors import BadQuery
 from tally.time.instants import format_instant
 from tally.time.windows import WINDOW, TimeRange
-from web.api.requests import cursor
-from web.api.requests.cursor import MetricCursor, wrong_cursor_error
-from web.api.requests.shared import NameList, PageQuery, StoreNames
+from web.api.requests import shared
+from web.api.requests.shared import JsonFields, MetricCursor, NameList, wrong_cursor_error
 
 # Every window of an answer is read and merged, no matter how long its rows are, so this limits the
 # cost of one query.
 MAX_WINDOWS = 40_000
+FROM_MEANING = (
+    "inclusive: instant with offset, or YYYY-MM-DD for the begin of that day in tz: midnight, with"
+    " tz=store the store's `day_starts`"
+)
 
 
-class MetricQuery(PageQuery):
+class MetricQuery(shared.PageQuery):
     """Parameters of a metric's values; any other is refused."""
 
-    store: StoreNames
-    from_: Annotated[
-        str,
-        Field(
-            alias="from",
-            description="inclusive: instant with offset, or YYYY-MM-DD for the begin of that day"
-            " in tz: midnight, with tz=store the store's `day_starts`",
-        ),
-    ]
+    store: shared.StoreNames
+    from_: Annotated[str, Field(alias="from", description=FROM_MEANING)]
     to: Annotated[str, Field(description="exclusive, as `from`")]
     grain: Annotated[
-        Literal["15m", "1h", "1d", "1w"],
-        Field("15m", description="length of a row's stretch; weeks begin on Monday"),
+        Grain, Field("15m", description="length of a row's stretch; weeks begin on Monday")
     ]
     tz: Annotated[
         str,
@@ -71,22 +63,8 @@ class MetricQuery(PageQuery):
     @property
     def question(self) -> MetricQuestion:
         """The query, apart from its page."""
-        return MetricQuestion(
-            self.store,
-            self.from_,
-            self.to,
-            self.grain,
-            self.tz,
-            by=self.by,
-            as_of=self.as_of,
-        )
-
-
-class PageEnd(NamedTuple):
-    """The end of a page: its last store, and the end of that store's last slot, UTC."""
-
-    store: str
-    instant: datetime
+        span = self.from_, self.to, self.grain, self.tz
+        return MetricQuestion(self.store, *span, self.by, self.as_of)
 
 
 @dataclass(frozen=True)
@@ -97,24 +75,16 @@ class Pages:
     stores: KnownStores
     query_engine: QueryEngine
 
-    async def page(
-        self,
-        metric_id: str,
-        query: MetricQuery,
-        request: Request,
-    ) -> dict[str, Any]:
+    async def page(self, metric_id: str, query: MetricQuery, request: Request) -> JsonFields:
         """The envelope of one page, by field; instants are text in the requested time zone.
 
         Raises BadQuery, UnknownName, AnswerChanged, ViewsUnreachable.
         """
         metric, question = catalogue.metric(metric_id), query.question
         catalogue.check_grain(metric, question.grain)
-        named, by, as_of = (
-            store_ids(question),
-            dimensions(question, metric.entry.by),
-            as_of_instant(question),
-        )
-        place = cursor.decode(query.after, cursor.MetricCursor)
+        named, by = parse_stores(question.store), dimensions(question, metric.entry.by)
+        as_of = as_of_instant(question)
+        place = shared.decode_cursor(query.after, MetricCursor)
         whole = await self._cut_slots(question, named)
         if metric.is_level:
             whole = await ANSWERS.run(with_resets, whole, question.grain, self.registry)
@@ -127,22 +97,24 @@ class Pages:
         values = drop_excess_values(whole, by, found_values, query.limit)
         whole = with_rows_per_slot(whole, by, values, query.limit)
         # Cut before any row is read, so that a page only reads the windows of its own slots.
-        page, end = cut_page(whole, place, query.limit)
+        page, has_more = cut_page(whole, place, query.limit)
         known_generations = place.generations if place else None
+        pages = None
         # An answer of a single page does not need the generations of other days.
-        pages = (
-            (
-                min(first_and_last_day(store)[0] for store in whole),
-                max(first_and_last_day(store)[1] for store in whole),
-            )
-            if end or place
-            else None
-        )
+        if has_more or place:
+            first_days, last_days = zip(*map(first_and_last_day, whole), strict=True)
+            pages = min(first_days), max(last_days)
         answer, generations = await self.query_engine.answer(
             Query(metric, page, by, as_of, values, pages, known_generations, query.limit)
         )
         # Decided by the query: `all` is answered as a series even if there is only one store today.
         is_single = named is not None and len(named) == 1
+        if is_single:
+            answer["rows"] = answer.pop("series")[0]["rows"]
+        following = None
+        if has_more:
+            until = int(page[-1].slots[-1].end.timestamp())
+            following = MetricCursor(page[-1].store_id, until, generations)
         return {
             "metric": metric_id,
             "name": metric.entry.name,
@@ -153,17 +125,14 @@ class Pages:
             "by": by,
             "as_of": query.as_of,
             "store": whole[0].store_id if is_single else None,
-            **_one_or_series(answer, is_single),
-            "next": _next(request, end, generations),
+            **answer,
+            "next": shared.next_address(request, following),
         }
 
     async def _cut_slots(
         self, question: MetricQuestion, named: list[str] | None
     ) -> list[StoreSlots]:
-        """Every slot of the query, cut in a thread.
-
-        Computing a time zone's calendar over many years takes time.
-        """
+        # In a thread, because computing a time zone's calendar over many years takes time.
         # Called only for its errors, so that an invalid query is refused before any store is looked
         # up. The first named store is used, because the days may follow its clock; for `all` an id
         # that does not exist is used.
@@ -179,11 +148,11 @@ class Pages:
 
 def cut_page(
     stores: Sequence[StoreSlots], place: MetricCursor | None, limit: int
-) -> tuple[list[StoreSlots], PageEnd | None]:
+) -> tuple[list[StoreSlots], bool]:
     """The slots after the place, of all stores in order, that make at most `limit` rows.
 
-    There is at least one slot, and there are fewer if slots are long. The second value is
-    the end of the page, None if no slot is left. Raises BadQuery when there is no such place.
+    There is at least one slot, and there are fewer if slots are long. The second value says
+    whether slots are left behind the page. Raises BadQuery when there is no such place.
     """
     page: list[StoreSlots] = []
     room, windows = limit, MAX_WINDOWS
@@ -198,31 +167,28 @@ def cut_page(
         if slots:
             page.append(replace(store, slots=slots))
         if first + len(slots) < len(store.slots):
-            last = page[-1]
-            return page, PageEnd(last.store_id, last.slots[-1].end)
+            return page, True
         room -= len(slots) * store.rows_per_slot
         windows -= sum((end - start) // WINDOW for start, end in slots)
         first = 0
     if not page:
         raise wrong_cursor_error()
-    return page, None
+    return page, False
 
 
 def _find_start(stores: Sequence[StoreSlots], place: MetricCursor | None) -> tuple[int, int]:
-    """The numbers of the store and of its slot at which the page begins.
-
-    The place is that of the last slot before the page, so a store that has appeared since then
-    and sorts after it is still answered.
-    """
+    """The numbers of the store and of its slot at which the page begins."""
     if place is None:
         return 0, 0
+    # The place is that of the last slot before the page, so a store that has appeared since then
+    # and sorts after it is still answered.
     # Found by name and instant instead of a count of rows: with a count, a store that appeared
     # between two pages made rows of other stores appear twice (seen).
     for number, store in enumerate(stores):
         if store.store_id == place.store:
-            before = bisect_left(store.slots, place.instant, key=lambda slot: slot.end)
-            if before < len(store.slots) and store.slots[before].end == place.instant:
-                following = before + 1
+            until = datetime.fromtimestamp(place.until, UTC)
+            following = bisect_right(store.slots, until, key=lambda slot: slot.end)
+            if following and store.slots[following - 1].end == until:
                 return (number, following) if following < len(store.slots) else (number + 1, 0)
     raise wrong_cursor_error()
 
@@ -237,31 +203,13 @@ def _count_affordable(slots: Sequence[TimeRange], windows: int, is_first: bool) 
 
 
 def _span(question: MetricQuestion, stores: Sequence[StoreSlots]) -> dict[str, str]:
-    """The fields `from` and `to` as instants of the time zone.
-
-    They are returned as they were asked if the stores have different zones.
-    """
+    """The fields `from` and `to` in the time zone; as asked if the stores have different ones."""
     if len({store.zone for store in stores}) > 1:
         return {"from": question.from_, "to": question.to}
-    zone, slots = stores[0].zone, stores[0].slots
-    start, end = slots[0].start, slots[-1].end
-    return {"from": format_instant(start, zone), "to": format_instant(end, zone)}
+    return format_span(stores[0])
 
 
-def _next(
-    request: Request,
-    end: PageEnd | None,
-    generations: dict[str, int],
-) -> str | None:
-    if end is None:
-        return None
-    place = MetricCursor(end.store, int(end.instant.timestamp()), generations)
-    return cursor.next_address(request, place)
-
-
-def _one_or_series(answer: Mapping[str, Any], is_single: bool) -> dict[str, Any]:
-    """The answer's fields, with `rows` in place of `series` if one store was named."""
-    fields = dict(answer)
-    if is_single:
-        fields["rows"] = fields.pop("series")[0]["rows"]
-    return fields
+def format_span(store: StoreSlots) -> dict[str, str]:
+    """The fields `from` and `to` of all slots of a store, as instants of its time zone."""
+    start, end = store.slots[0].start, store.slots[-1].end
+    return {"from": format_instant(start, store.zone), "to": format_instant(end, store.zone)}

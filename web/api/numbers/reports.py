@@ -4,63 +4,57 @@ from datetime import timedelta
 from typing import Annotated, Literal
 
 from fastapi import FastAPI, Path, Query, Response
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, UnsetType, field
 from pydantic import Field
 
-from runtime.http.openapi import Shape, problem_entry, response_entry
-from runtime.http.problem import json_response
+from runtime.http.answers import Shape, json_response, response_entry
 from runtime.http.work_pools import ANSWERS
 from schemas import loader
-from schemas.report import ReportShape
+from schemas.metric import ReportShape
 from serving.questions.question import MetricQuestion, cut_slots
 from serving.reports.comparison import StoreSpan, like_span
-from serving.reports.contract import report_answer
-from serving.reports.items import ItemQuestion
-from serving.reports.report import ReportEngine
+from serving.reports.report import ReportEngine, report_answer
+from serving.reports.series import ItemQuestion
 from tally.errors import BadQuery, UnknownName
 from tally.time.windows import TimeRange
 from web.api.numbers.pages import Pages
-from web.api.requests.shared import REFUSALS, Complete, Instant, Number, Parameters
+from web.api.requests.shared import REFUSALS, Complete, Instant, Number, Parameters, declare, means
 
 # As many quarter hours as in any other answer; the same number before them is read too.
 MAX_DAYS = 400
 Suppressed = Annotated[
-    str | UnsetType,
-    Meta(description="why the value is withheld: of too few devices, or not settled"),
+    str | UnsetType, means("why the value is withheld: of too few devices, or not settled")
 ]
 
 
 class ListedReport(Shape):
     """One report."""
 
-    id: Annotated[str, Meta(description="its name in addresses")]
-    title: Annotated[str, Meta(description="name for people")]
-    data_source: Annotated[str, Meta(description="the sensors that it is from")]
-    metric: Annotated[str, Meta(description="id of the metric that it shows")]
+    id: Annotated[str, means("its name in addresses")]
+    title: Annotated[str, means("name for people")]
+    data_source: Annotated[str, means("the sensors that it is from")]
+    metric: Annotated[str, means("id of the metric that it shows")]
     pivot: Annotated[
-        Literal["day", "hour_of_week", "stay_time", "item"],
-        Meta(description="what `series` is cut by"),
+        Literal["day", "hour_of_week", "stay_time", "item"], means("what `series` is cut by")
     ]
-    how_to_read: Annotated[str, Meta(description="a sentence for people")]
-    beside: Annotated[
-        str | None, Meta(description="id of a metric that says what the value is worth")
-    ]
+    how_to_read: Annotated[str, means("a sentence for people")]
+    beside: Annotated[str | None, means("id of a metric that says what the value is worth")]
 
 
 class ReportList(Shape):
     """Every report, by id ascending."""
 
-    reports: Annotated[list[ListedReport], Meta(description="all of them")]
+    reports: Annotated[list[ListedReport], means("all of them")]
 
 
 class SpanBefore(Shape):
     """As many local days: just before, or those that the days are like, as asked."""
 
-    from_: Annotated[Instant, Meta(description="inclusive")] = field(name="from")
-    to: Annotated[Instant, Meta(description="exclusive")]
-    value: Annotated[Number, Meta(description="in the unit; null: not known, or suppressed")]
+    from_: Annotated[Instant, means("inclusive")] = field(name="from")
+    to: Annotated[Instant, means("exclusive")]
+    value: Annotated[Number, means("in the unit; null: not known, or suppressed")]
     unexplained_minor: Annotated[
-        int | UnsetType | None, Meta(description="of a report by item: as of the days themselves")
+        int | UnsetType | None, means("of a report by item: as of the days themselves")
     ] = UNSET
     suppressed: Suppressed = UNSET
 
@@ -68,102 +62,94 @@ class SpanBefore(Shape):
 class SeriesEntry(Shape):
     """One day, one hour of the week, one bin of stay times, or one article or category."""
 
-    value: Annotated[Number, Meta(description="in the unit; null: not known")]
+    value: Annotated[Number, means("in the unit; null: not known")]
     previous: Annotated[
-        Number | UnsetType, Meta(description="of days: of the earlier one; of items: before")
+        Number | UnsetType, means("of days: of the earlier one; of items: before")
     ] = UNSET
-    start: Annotated[Instant | UnsetType, Meta(description="of days, inclusive")] = UNSET
-    end: Annotated[Instant | UnsetType, Meta(description="of days, exclusive")] = UNSET
-    weekday: Annotated[int | UnsetType, Meta(description="of hours: Monday is 1")] = UNSET
-    hour: Annotated[int | UnsetType, Meta(description="of hours: of the local clock")] = UNSET
+    start: Annotated[Instant | UnsetType, means("of days, inclusive")] = UNSET
+    end: Annotated[Instant | UnsetType, means("of days, exclusive")] = UNSET
+    weekday: Annotated[int | UnsetType, means("of hours: Monday is 1")] = UNSET
+    hour: Annotated[int | UnsetType, means("of hours: of the local clock")] = UNSET
     complete: Annotated[
-        bool | UnsetType, Meta(description="of days, of hours: whether all of it is known")
+        bool | UnsetType, means("of days, of hours: whether all of it is known")
     ] = UNSET
-    from_minutes: Annotated[int | UnsetType, Meta(description="of bins, inclusive")] = UNSET
+    from_minutes: Annotated[int | UnsetType, means("of bins, inclusive")] = UNSET
     to_minutes: Annotated[
-        int | UnsetType | None, Meta(description="of bins, exclusive; null: the last has no end")
+        int | UnsetType | None, means("of bins, exclusive; null: the last has no end")
     ] = UNSET
     item_id: Annotated[
-        str | UnsetType | None, Meta(description="of items: the article; null of the others")
+        str | UnsetType | None, means("of items: the article; null of the others")
     ] = UNSET
     item: Annotated[
         str | UnsetType | None,
-        Meta(description="of items: as the newest receipt prints it; null of the others"),
+        means("of items: as the newest receipt prints it; null of the others"),
     ] = UNSET
     category: Annotated[
-        str | UnsetType | None,
-        Meta(description="of items, as the newest receipt has it; null: none is named"),
+        str | UnsetType | None, means("of items, as the newest receipt has it; null: none is named")
     ] = UNSET
-    others: Annotated[
-        int | UnsetType, Meta(description="of items: how many the last entry sums up")
-    ] = UNSET
-    units: Annotated[Number | UnsetType, Meta(description="of items: sold less taken back")] = UNSET
+    others: Annotated[int | UnsetType, means("of items: how many the last entry sums up")] = UNSET
+    units: Annotated[Number | UnsetType, means("of items: sold less taken back")] = UNSET
     receipts: Annotated[
         Number | UnsetType,
-        Meta(description="of items: receipts that sold it; null of the others, which share some"),
+        means("of items: receipts that sold it; null of the others, which share some"),
     ] = UNSET
     share: Annotated[
         Number | UnsetType,
-        Meta(description="of items: of the value, as a fraction; null: that is not above 0"),
+        means("of items: of the value, as a fraction; null: that is not above 0"),
     ] = UNSET
     suppressed: Suppressed = UNSET
     previous_suppressed: Annotated[
-        str | UnsetType, Meta(description="why the value of the earlier day is withheld")
+        str | UnsetType, means("why the value of the earlier day is withheld")
     ] = UNSET
 
 
 class ReportBeside(Shape):
     """A metric of the same days, of the same sensors."""
 
-    metric: Annotated[str, Meta(description="its id")]
-    name: Annotated[str, Meta(description="its name")]
-    unit: Annotated[str, Meta(description="of its value")]
-    value: Annotated[Number, Meta(description="null: not known, or suppressed")]
+    metric: Annotated[str, means("its id")]
+    name: Annotated[str, means("its name")]
+    unit: Annotated[str, means("of its value")]
+    value: Annotated[Number, means("null: not known, or suppressed")]
     suppressed: Suppressed = UNSET
 
 
 class ReportAnswer(Shape):
     """A metric of one store over some days, beside as many earlier days."""
 
-    report: Annotated[str, Meta(description="id of the report")]
-    title: Annotated[str, Meta(description="name for people")]
-    data_source: Annotated[str, Meta(description="the sensors that it is from")]
-    how_to_read: Annotated[str, Meta(description="a sentence for people")]
-    store: Annotated[str, Meta(description="its id")]
-    from_: Annotated[Instant, Meta(description="inclusive")] = field(name="from")
-    to: Annotated[Instant, Meta(description="exclusive")]
-    tz: Annotated[str, Meta(description="IANA time zone of the days")]
-    value: Annotated[Number, Meta(description="of all days together; null: not known")]
-    unit: Annotated[str, Meta(description="unit of each value")]
-    currency: Annotated[str | None, Meta(description="ISO 4217, of money")]
-    previous: Annotated[SpanBefore, Meta(description="what the change is against")]
+    report: Annotated[str, means("id of the report")]
+    title: Annotated[str, means("name for people")]
+    data_source: Annotated[str, means("the sensors that it is from")]
+    how_to_read: Annotated[str, means("a sentence for people")]
+    store: Annotated[str, means("its id")]
+    from_: Annotated[Instant, means("inclusive")] = field(name="from")
+    to: Annotated[Instant, means("exclusive")]
+    tz: Annotated[str, means("IANA time zone of the days")]
+    value: Annotated[Number, means("of all days together; null: not known")]
+    unit: Annotated[str, means("unit of each value")]
+    currency: Annotated[str | None, means("ISO 4217, of money")]
+    previous: Annotated[SpanBefore, means("what the change is against")]
     change_percent: Annotated[
         float | None,
-        Meta(
-            description=(
-                "of the value against the one before; null: it is 0 or not known, or something of"
-                " either days is missing"
-            )
+        means(
+            "of the value against the one before; null: it is 0 or not known, or"
+            " something of either days is missing"
         ),
     ]
-    coverage: Annotated[float, Meta(description="share of the days' quarter hours that are known")]
+    coverage: Annotated[float, means("share of the days' quarter hours that are known")]
     complete: Complete
-    through: Annotated[Instant | None, Meta(description="all that had arrived by then is counted")]
+    through: Annotated[Instant | None, means("all that had arrived by then is counted")]
     series: Annotated[
-        list[SeriesEntry],
-        Meta(description="by time or by length, ascending; of items by value, descending"),
+        list[SeriesEntry], means("by time or by length, ascending; of items by value, descending")
     ]
     suppressed: Suppressed = UNSET
     beside: Annotated[
-        ReportBeside | UnsetType, Meta(description="a metric that says what the value is worth")
+        ReportBeside | UnsetType, means("a metric that says what the value is worth")
     ] = UNSET
     unexplained_minor: Annotated[
         int | UnsetType | None,
-        Meta(
-            description=(
-                "of a report by item: what of the value is on none of the receipts that are read;"
-                " null: the value is not known. Where it is not 0 the answer is not complete"
-            )
+        means(
+            "of a report by item: what of the value is on none of the receipts that are"
+            " read; null: the value is not known. Where it is not 0 the answer is not complete"
         ),
     ] = UNSET
 
@@ -182,10 +168,8 @@ class ReportQuery(Parameters):
         Literal["before", "like_for_like"],
         Field(
             "before",
-            description=(
-                "what `previous` is of: as many days just before, or the days of the year before"
-                " that these are like, where those follow each other"
-            ),
+            description="what `previous` is of: as many days just before, or the days of the year"
+            " before that these are like, where those follow each other",
         ),
     ]
     by: Annotated[
@@ -201,19 +185,6 @@ class ReportQuery(Parameters):
             description="entries before the others are one, of a report by item; default 20",
         ),
     ]
-
-    @property
-    def question(self) -> MetricQuestion:
-        """The report's span, as a metric query by days."""
-        return MetricQuestion(
-            [self.store],
-            self.from_,
-            self.to,
-            "1d",
-            self.tz,
-            by=[],
-            as_of=None,
-        )
 
 
 def add_report_routes(app: FastAPI, pages: Pages) -> None:
@@ -231,11 +202,7 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
     @app.get(
         "/v1/reports/{report_id}",
         summary="A metric of one store over some days, beside as many earlier days",
-        responses={
-            **REFUSALS,
-            200: response_entry("the report", ReportAnswer),
-            404: problem_entry("there is no such report or store"),
-        },
+        responses=declare("the report", ReportAnswer, unknown="there is no such report or store"),
     )
     async def report(
         report_id: Annotated[str, Path(description="id of the report")],
@@ -249,22 +216,22 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
 
 
 def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
-    store_slots = cut_slots(query.question, query.store, pages.registry)
+    question = MetricQuestion([query.store], query.from_, query.to, "1d", query.tz)
+    store_slots = cut_slots(question, query.store, pages.registry)
     span = TimeRange(store_slots.slots[0].start, store_slots.slots[-1].end)
-    _refuse_long(span)
+    if span.end - span.start > timedelta(days=MAX_DAYS):
+        raise BadQuery("to", f"to: at most {MAX_DAYS} days; ask for less")
     like = None
     if query.compare != "before":
         like = like_span(pages.registry.store(query.store), store_slots)
     store_span = StoreSpan(query.store, store_slots.clock, span, like)
     if store_span.before.start >= store_span.before.end:
-        raise BadQuery(
-            "from", "from: the zone has left out the day before; ask from one day earlier on"
-        )
+        reason = "the zone has left out the day before; ask from one day earlier on"
+        raise BadQuery("from", f"from: {reason}")
     return store_span
 
 
 def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
-    """The query for the report's items. Raise BadQuery if the report is not by item."""
     if shape.pivot != "item":
         # If the parameter were ignored, the answer would be to another query than the client meant.
         for name, value in (("by", query.by), ("top", query.top)):
@@ -274,18 +241,9 @@ def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
     return ItemQuestion(query.by or defaults.by, query.top or defaults.top)
 
 
-def _refuse_long(span: TimeRange) -> None:
-    """Raise BadQuery for more days than are read at once, for every kind of report."""
-    if span.end - span.start > timedelta(days=MAX_DAYS):
-        raise BadQuery("to", f"to: at most {MAX_DAYS} days; ask for less")
-
-
 def _shape(report_id: str) -> ReportShape:
     shape = loader.reports().get(report_id)
     if shape is None:
-        raise UnknownName(
-            "report",
-            f"there is no report {report_id[:64]!r};"
-            f" there are {', '.join(loader.reports())} (GET /v1/reports)",
-        )
+        known = f"there are {', '.join(loader.reports())} (GET /v1/reports)"
+        raise UnknownName("report", f"there is no report {report_id[:64]!r}; {known}")
     return shape

@@ -1,8 +1,4 @@
-"""Errors and limits of requests, the same for every route.
-
-Errors are application/problem+json (RFC 9457) of limited size, no matter how long a request's path
-and fields are.
-"""
+"""Limits of requests, and errors: application/problem+json (RFC 9457) of limited size."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from runtime.http.problem import problem_response
+from runtime.http.answers import problem_response
 from tally.errors import (
     AlertNotOpen,
     AnswerChanged,
@@ -25,19 +21,16 @@ from tally.errors import (
     UnknownName,
     ViewsUnreachable,
 )
-from web.api.requests import cursor
+from web.api.requests.shared import page_address
 
 log = structlog.get_logger()
 RETRY = {"Retry-After": "5"}
 MAX_BODY_BYTES = 64 * 1024
 # The limit counts distinct names, because a list of stores is one name with many values.
 MAX_PARAMETERS = 64
-_API = "/v1/"
 MAX_ERRORS = 20
 # Limits in characters, which JSON encodes in up to six bytes each; a document stays below 64 KiB.
 _MAX_PATH, _MAX_DETAIL, _MAX_MESSAGES, _MAX_FIELD = 500, 2_000, 6_000, 64
-
-
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
@@ -52,10 +45,11 @@ class RequestBounds:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on if it is within the limits."""
-        if scope["type"] != "http" or not scope["path"].startswith(_API):
+        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
             await self._app(scope, receive, send)
             return
-        count = _count_names(scope["query_string"])
+        pairs = scope["query_string"].split(b"&")
+        count = len({pair.partition(b"=")[0] for pair in pairs})
         if count > MAX_PARAMETERS:
             detail = f"query: at most {MAX_PARAMETERS} parameters, got {count:,}; ask for less"
             error = {"field": "query", "message": detail}
@@ -91,17 +85,13 @@ def refusal(
     headers: Mapping[str, str] | None = None,
     **more: object,
 ) -> Response:
-    """The problem document of runtime.http.problem: long texts cut, and the first errors only."""
+    """The problem document of runtime.http.answers: long texts cut, and the first errors only."""
     first = errors[:MAX_ERRORS]
     most = _MAX_MESSAGES // max(1, len(first))
-    shown = [
-        {
-            **error,
-            "field": _cut(error["field"], _MAX_FIELD),
-            "message": _cut(error["message"], most),
-        }
-        for error in first
-    ]
+    shown = []
+    for error in first:
+        field, message = _cut(error["field"], _MAX_FIELD), _cut(error["message"], most)
+        shown.append({**error, "field": field, "message": message})
     cut_path, cut_detail = _cut(path, _MAX_PATH), _cut(detail, _MAX_DETAIL)
     return problem_response(cut_path, status, cut_detail, shown, headers, **more)
 
@@ -120,21 +110,19 @@ def _refuse(status: int, headers: Mapping[str, str] | None = None) -> Handler:
 async def _wrong_field(request: Request, error: Exception) -> Response:
     assert isinstance(error, BadQuery | UnknownName)
     entry: dict[str, Any] = {"field": error.field, "message": error.message}
+    if isinstance(error, UnknownName):
+        return refusal(request.url.path, 404, error.message, [entry])
     # Valid alternatives, if they are known: the two nearest instants on the grid, or the existing
     # dimensions.
-    if isinstance(error, BadQuery) and error.nearest:
+    if error.nearest:
         entry["nearest"] = list(error.nearest)
-    status = 422 if isinstance(error, BadQuery) else 404
-    return refusal(request.url.path, status, error.message, [entry])
+    return refusal(request.url.path, 422, error.message, [entry])
 
 
 async def _answer_moved(request: Request, error: Exception) -> Response:
-    return refusal(
-        request.url.path,
-        409,
-        str(error),
-        next=cursor.address(request.url.path, request.query_params.multi_items(), None),
-    )
+    path = request.url.path
+    first_page = page_address(path, request.query_params.multi_items())
+    return refusal(path, 409, str(error), next=first_page)
 
 
 async def _unreachable(request: Request, error: Exception) -> Response:
@@ -146,9 +134,8 @@ async def _unreachable(request: Request, error: Exception) -> Response:
 async def _internal_error(request: Request, error: Exception) -> Response:
     # The error may name statements, addresses and values, so it is only logged.
     log.error("request failed", path=request.url.path, exc_info=error)
-    return refusal(
-        request.url.path, 500, "the answer could not be made; the API's log has the reason"
-    )
+    detail = "the answer could not be made; the API's log has the reason"
+    return refusal(request.url.path, 500, detail)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -167,21 +154,15 @@ def _invalid_entry(error: dict[str, Any]) -> dict[str, str]:
     # a missing body (body,).
     place = (*error["loc"], "")
     field = str(place[0] if place[1] == "" else place[1])[:64]
-    if error["type"] == "extra_forbidden":
-        return {"field": field, "message": f"{field}: there is no such parameter"}
-    message = error["msg"].removeprefix("Value error, ")
-    return {"field": field, "message": f"{field}: {message}"}
+    is_unknown = error["type"] == "extra_forbidden"
+    reason = "there is no such parameter" if is_unknown else error["msg"]
+    return {"field": field, "message": f"{field}: {reason.removeprefix('Value error, ')}"}
 
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path
-    detail = f"{request.method} {path}: {error.detail}"
-    return refusal(path, error.status_code, detail, headers=error.headers)
-
-
-def _count_names(query: bytes) -> int:
-    return len({pair.partition(b"=")[0] for pair in query.split(b"&")})
+    detail = f"{request.method} {request.url.path}: {error.detail}"
+    return refusal(request.url.path, error.status_code, detail, headers=error.headers)
 
 
 def _limit_body(receive: Receive) -> Receive:
@@ -194,11 +175,8 @@ def _limit_body(receive: Receive) -> Receive:
         # Received bytes are counted, because the declared length is only the client's claim.
         read += len(message.get("body", b""))
         if read > MAX_BODY_BYTES:
-            raise HTTPException(
-                413,
-                f"a body has at most {MAX_BODY_BYTES:,} bytes; send less",
-                {"Connection": "close"},
-            )
+            detail = f"a body has at most {MAX_BODY_BYTES:,} bytes; send less"
+            raise HTTPException(413, detail, {"Connection": "close"})
         return message
 
     return receive_limited

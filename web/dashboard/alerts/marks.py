@@ -1,8 +1,4 @@
-"""The alerts of a store's days as marks above its charts.
-
-They are read once for all charts. Each mark is over the place of the window that its alert was
-first sent for.
-"""
+"""The alerts of a store's days as marks above its charts, each where its first window is."""
 
 import asyncio
 import time
@@ -16,15 +12,15 @@ from markupsafe import Markup, escape
 
 from alerting.queries.alerts import AlertQueryService, ListedAlert, window_start
 from tally.time.windows import TimeRange
+from web.dashboard.alerts.markup import STATES, title_text, value_text, window_text
 from web.dashboard.shared import charts
 from web.dashboard.shared.addresses import Period, alert_address, inbox_address
-from web.dashboard.shared.alert_labels import STATES, title_text, value_text, window_text
+from web.dashboard.shared.frame import chart
 from web.dashboard.shared.markup import element
 from web.dashboard.shared.source import StoreChoice
 
 # The panels of a page are refreshed within moments of each other and share one read.
 _CACHE_SECONDS = 10.0
-_ONE_DAY = timedelta(days=1)
 _Loaded = TypeVar("_Loaded")
 
 
@@ -37,11 +33,9 @@ class StoreAlerts:
     period: Period
     clock: Callable[[], float] = time.monotonic
     _cache: tuple[float, list[ListedAlert]] | None = field(default=None, init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    def __post_init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    async def load_with_alerts(
+    async def load_with(
         self, load: Callable[[], Awaitable[_Loaded]]
     ) -> tuple[_Loaded, list[ListedAlert]]:
         """The loaded value, and the alerts, newest first. Raises what loading and reading raise."""
@@ -50,18 +44,18 @@ class StoreAlerts:
 
     def filter_period(self, alerts: list[ListedAlert]) -> list[ListedAlert]:
         """The alerts whose windows lie in the period itself."""
-        start, end = self.period.store_span(self.chosen.store)
+        start, end = self.period.span(self.chosen.store.clock)
         return [alert for alert in alerts if start <= window_start(alert) < end]
 
     async def _alerts(self) -> list[ListedAlert]:
         async with self._lock:
             if self._cache is not None and self.clock() - self._cache[0] < _CACHE_SECONDS:
                 return self._cache[1]
-            start, end = self.period.store_span(self.chosen.store)
+            store, now = self.chosen.store, datetime.now(UTC)
+            start, end = self.period.span(store.clock)
             # A store's day may begin hours after midnight and end in the next day.
-            span = TimeRange(start, end + _ONE_DAY)
-            store_id, now = self.chosen.store.store_id, datetime.now(UTC)
-            found = await self.alert_queries.read_windows(store_id, span, now)
+            span = TimeRange(start, end + timedelta(days=1))
+            found = await self.alert_queries.read_windows(store.store_id, span, now)
             self._cache = self.clock(), found
             return found
 
@@ -70,13 +64,10 @@ class StoreAlerts:
 PlaceLookup = Callable[[datetime], int | None]
 # The rows of marks above one place; further alerts of the place are shown as a count.
 _MAX_ROWS, _ROW_PIXELS, _SIZE = 3, 15, 11
-_NAME_PIXELS = 14
 # The same colours as the severity chips; grey is used for retracted alerts only.
 SEVERITY_COLOURS = {"critical": "#a3322a", "warning": "#8a5a00", "info": "#0072b2"}
-_PAPER = "#ffffff"
 # A ring with a stroke through it, which differs from a triangle even without colour.
 _STRUCK = "path://M8,0A8,8,0,1,0,8,16A8,8,0,1,0,8,0ZM2.5,13.5L13.5,2.5"
-_DAYS_OF_MORE = 7
 
 
 class AlertMark(NamedTuple):
@@ -99,8 +90,7 @@ def place_marks(alerts: Iterable[ListedAlert], place_of: PlaceLookup) -> list[Al
         place = place_of(window_start(alert))
         if place is not None:
             by_place[place].append(alert)
-    columns = (_column(place, column_alerts) for place, column_alerts in sorted(by_place.items()))
-    return [mark for column in columns for mark in column]
+    return [mark for place in sorted(by_place) for mark in _column(place, by_place[place])]
 
 
 def add_marks(
@@ -126,9 +116,29 @@ def add_marks(
         **options,
         "grid": {**grid, "top": top},
         # The axis's name stands above the axis, so it has to move above the strip.
-        "yAxis": [{**axis, "nameGap": _NAME_PIXELS + rows * _ROW_PIXELS} for axis in axes],
+        "yAxis": [{**axis, "nameGap": 14 + rows * _ROW_PIXELS} for axis in axes],
         "series": [*options["series"], strip],
     }
+
+
+# Alerts, their places on the chart's axis, and the store by whose clock they are shown.
+ChartAlerts = tuple[Sequence[ListedAlert], PlaceLookup, StoreChoice]
+
+
+def show_alert_chart(
+    options: charts.Options, label: str, marked_alerts: ChartAlerts, size: str = ""
+) -> None:
+    """Draw a chart with alert marks above it, each of which links to its alert's page."""
+    alerts, place_of, chosen = marked_alerts
+    marks = place_marks(alerts, place_of)
+    links = mark_links(marks, chosen)
+    chart(add_marks(options, marks, chosen), f"{label}{describe_marks(marks)}", size, links)
+
+
+def place_of_day(period: Period, chosen: StoreChoice) -> PlaceLookup:
+    """A function from an instant to the number of its local day in the period, from 0."""
+    days = {day: place for place, day in enumerate(period.days)}
+    return lambda instant: days.get(chosen.store.clock.day(instant))
 
 
 def mark_links(marks: Iterable[AlertMark], choice: StoreChoice) -> list[str]:
@@ -151,12 +161,10 @@ def _severest_first(alert: ListedAlert) -> tuple[bool, int, datetime, bool, str]
 
 
 def _column(place: int, alerts: Sequence[ListedAlert]) -> Iterator[AlertMark]:
-    if len(alerts) <= _MAX_ROWS:
-        yield from (AlertMark(place, row, alert) for row, alert in enumerate(alerts))
-        return
-    shown, hidden = alerts[: _MAX_ROWS - 1], alerts[_MAX_ROWS - 1 :]
-    yield from (AlertMark(place, row, alert) for row, alert in enumerate(shown))
-    yield AlertMark(place, _MAX_ROWS - 1, hidden[0], len(hidden))
+    shown = len(alerts) if len(alerts) <= _MAX_ROWS else _MAX_ROWS - 1
+    yield from (AlertMark(place, row, alert) for row, alert in enumerate(alerts[:shown]))
+    if hidden := alerts[shown:]:
+        yield AlertMark(place, shown, hidden[0], len(hidden))
 
 
 def _point(mark: AlertMark, top: int, choice: StoreChoice) -> charts.Options:
@@ -177,7 +185,7 @@ def _form(alert: ListedAlert) -> charts.Options:
     if alert.state == "retracted":
         style = {"color": "transparent", "borderColor": charts.MISSING, "borderWidth": 1.5}
         return {"symbol": _STRUCK, "symbolSize": _SIZE, "itemStyle": style}
-    filled = colour if alert.state == "confirmed" else _PAPER
+    filled = colour if alert.state == "confirmed" else "#ffffff"
     return {
         "symbol": "triangle",
         "symbolSize": _SIZE,
@@ -189,33 +197,24 @@ def _form(alert: ListedAlert) -> charts.Options:
 
 def _number(mark: AlertMark) -> charts.Options:
     label = {"show": True, "formatter": f"+{mark.more}", "color": charts.INK, "fontSize": 11}
-    return {
-        "symbol": "rect",
-        "symbolSize": [22, 13],
-        "itemStyle": {"color": charts.LINE},
-        "label": label,
-    }
+    form = {"symbol": "rect", "symbolSize": [22, 13], "itemStyle": {"color": charts.LINE}}
+    return {**form, "label": label}
 
 
 def _tooltip_html(mark: AlertMark, choice: StoreChoice) -> Markup:
-    """The tooltip of a mark."""
     if mark.more:
         return escape(f"{mark.more:,} further alerts of this place: a click shows all")
     alert, zone = mark.alert, choice.store.zone
     _, sign, word = STATES[alert.state]
     # A retracted alert's title is struck through, like its mark.
     weight = "s" if alert.state == "retracted" else "b"
-    lines = (
-        element(weight, f"{title_text(alert)} · {alert.severity}"),
-        f"{sign} {word}",
-        value_text(alert, choice.store.currency),
-        window_text(alert, zone),
-    )
-    return Markup("<br>").join(lines)
+    title = element(weight, f"{title_text(alert)} · {alert.severity}")
+    number, window = value_text(alert, choice.store.currency), window_text(alert, zone)
+    return Markup("<br>").join((title, f"{sign} {word}", number, window))
 
 
 def _link(mark: AlertMark, choice: StoreChoice) -> str:
     if not mark.more:
         return alert_address(mark.alert.alert_id)
     day = choice.store.clock.day(window_start(mark.alert))
-    return inbox_address(Period(day, _DAYS_OF_MORE), choice.store.store_id)
+    return inbox_address(Period(day, 7), choice.store.store_id)

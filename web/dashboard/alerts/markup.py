@@ -5,26 +5,17 @@ from zoneinfo import ZoneInfo
 
 from markupsafe import Markup
 
-from alerting.queries.alerts import AlertLife, ListedAlert
-from tally.alerts.message import Alert, ReadRows
+from alerting.queries.alerts import AlertLife, ListedAlert, raise_instant
+from tally.alerts.message import Alert, AlertState, ReadRows, Reason
 from tally.time.instants import parse_instant
 from web.dashboard.shared.addresses import Period, alert_address, store_address
-from web.dashboard.shared.alert_labels import (
-    REASONS,
-    instant_text,
-    raise_time_text,
-    severity_chip,
-    state_chip,
-    title_text,
-    value_text,
-    window_text,
-)
-from web.dashboard.shared.labels import NOTHING
+from web.dashboard.shared.labels import NOTHING, instant_text, number_text
 from web.dashboard.shared.markup import (
     Content,
     api_link,
     card_row,
     card_table,
+    chip,
     element,
     facts,
     join,
@@ -36,9 +27,74 @@ from web.dashboard.shared.markup import (
 )
 from web.dashboard.shared.source import StoreChoice
 
+# For each state: CSS class suffix, sign, word.
+STATES: Mapping[AlertState, tuple[str, str, str]] = {
+    "provisional": ("provisional", "◐", "Provisional"),
+    "confirmed": ("complete", "✓", "Confirmed"),
+    "retracted": ("withheld", "⊘", "Taken back"),
+}
+SEVERITIES = {
+    "critical": ("withheld", "▲"),
+    "warning": ("partial", "△"),
+    "info": ("", "○"),
+}
+REASONS: Mapping[Reason, str] = {
+    "late_data": "what came later changed the number",
+    "conflict": "a record that had counted was a conflict",
+    "erasure": "what it stood on was erased",
+    "definition": "the number is computed in another way now",
+    "merged": "it was one episode with another alert",
+    "rule": "its rule is retired, or not about this store any more",
+    "closed": "the store is closed for good",
+    "delisted": "the article is not sold any more",
+    "resolved": "a person has resolved it",
+}
+
+
+def state_chip(state: AlertState) -> Markup:
+    """The alert's state as a chip."""
+    kind, sign, word = STATES[state]
+    return chip(sign, word, kind, data_state=state)
+
+
+def severity_chip(severity: str) -> Markup:
+    """A severity as a chip."""
+    kind, sign = SEVERITIES.get(severity, ("", ""))
+    return chip(sign, severity, kind)
+
+
+def raise_time_text(alert: Alert, zone: ZoneInfo) -> str:
+    """The day and the time at which the alert was raised, in a time zone."""
+    return instant_text(raise_instant(alert), zone)
+
+
+def window_text(alert: Alert, zone: ZoneInfo) -> str:
+    """The window for which the alert was first sent, in a time zone."""
+    bounds = (alert.window.start, alert.window.end)
+    start, end = (parse_instant(bound, "window").astimezone(zone) for bound in bounds)
+    return f"{start:%-d %b %Y %H:%M} to {end:%H:%M}"
+
+
+def value_text(alert: Alert, currency: str) -> str:
+    """The alert's number, and its limit and usual value; `currency` is that of money."""
+    if alert.value is None:
+        return NOTHING
+    text = number_text(alert.metric, alert.value, currency)
+    baseline = alert.baseline.value if alert.baseline else None
+    for word, number in (("limit", alert.threshold), ("usual", baseline)):
+        if number is not None:
+            text += f" · {word} {number_text(alert.metric, number, currency)}"
+    return text
+
+
+def title_text(alert: Alert) -> str:
+    """The alert's title: its rule's id, and for a clear message that it has ended."""
+    ended = " has ended" if alert.edge == "clear" else ""
+    return f"{alert.rule_id}{ended}"
+
+
 _COLUMNS = ("Alert", "Store", "Raised", "Number", "Severity", "State")
 _EVIDENCE_COLUMNS = ("Family", "UTC day", "Generation", "Epoch", "Events", "Source")
-_STORE_DAYS = 7
 # The legend of the alert marks above a chart.
 MARK_KEY = subtitle(
     "On the charts above: ▲ begins, ▼ ends; filled is confirmed, hollow provisional, a grey struck"
@@ -54,9 +110,8 @@ def alert_table(alerts: Iterable[ListedAlert], stores: Choices) -> Markup:
 
 def _row(alert: ListedAlert, choice: StoreChoice | None) -> Markup:
     zone, currency = _clock(choice)
-    name = link(alert_address(alert.alert_id), title_text(alert)) + second_line(
-        _subject_text(alert)
-    )
+    title = link(alert_address(alert.alert_id), title_text(alert))
+    name = title + second_line(_subject_text(alert))
     cells = (
         _store_link(alert, choice),
         raise_time_text(alert, zone),
@@ -73,9 +128,9 @@ def choice_text(alert: Alert, choice: StoreChoice | None) -> str:
     """One line that identifies an alert in a list: title, subject, store and time of raising."""
     store = choice.label if choice else alert.store_id
     raised = raise_time_text(alert, _clock(choice)[0])
-    parts = (title_text(alert), _subject_text(alert), store, raised)
     # An alert about a whole store has no subject.
-    return " · ".join(part for part in parts if part)
+    parts = (title_text(alert), _subject_text(alert), store, raised)
+    return " · ".join(filter(None, parts))
 
 
 def life_facts(life: AlertLife, choice: StoreChoice | None) -> Markup:
@@ -126,16 +181,14 @@ def _read_cells(read: ReadRows | None) -> Sequence[Content]:
 
 def _clock(choice: StoreChoice | None) -> tuple[ZoneInfo, str]:
     """The time zone and the currency of a store; UTC and none for an unknown store."""
-    if choice is None:
-        return ZoneInfo("UTC"), ""
-    return choice.store.zone, choice.store.currency
+    return (choice.store.zone, choice.store.currency) if choice else (ZoneInfo("UTC"), "")
 
 
 def _store_link(alert: Alert, choice: StoreChoice | None) -> Markup:
     """A link to the store's page for the days up to the alert, even if that is long ago."""
     # The days are taken from the alert's window, so an old alert links to its own days.
     start = parse_instant(alert.window.start, "window").astimezone(_clock(choice)[0])
-    address = store_address(alert.store_id, Period(start.date(), _STORE_DAYS))
+    address = store_address(alert.store_id, Period(start.date(), 7))
     return link(address, choice.label if choice else alert.store_id)
 
 
@@ -144,15 +197,14 @@ def _subject_text(alert: Alert) -> str:
 
 
 def _notes(alert: ListedAlert) -> str:
-    notes = {
-        "overdue": alert.overdue,
-        "late": alert.late,
-        "published again": alert.occurrence > 1,
-        "backfilled": alert.backfilled,
-    }
-    reason = [REASONS[alert.reason]] if alert.reason else []
-    true_notes = [note for note, is_true in notes.items() if is_true]
-    return ", ".join([*true_notes, *reason])
+    notes = [
+        "overdue" if alert.overdue else "",
+        "late" if alert.late else "",
+        "published again" if alert.occurrence > 1 else "",
+        "backfilled" if alert.backfilled else "",
+        REASONS[alert.reason] if alert.reason else "",
+    ]
+    return ", ".join(filter(None, notes))
 
 
 def _end_text(life: AlertLife, zone: ZoneInfo) -> str:

@@ -1,34 +1,33 @@
 """The editor of a rule: its text, the text's problems, a simulation of the rule, and applying it.
 
-The text is checked as soon as no key was pressed for a moment.
+The text is checked as soon as no key was pressed for a moment; changes of its field are checked
+before they are made.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+import structlog
 from markupsafe import Markup
 from nicegui import ui
-from nicegui.events import ValueChangeEventArguments
+from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 
-from alerting.queries.rule_editing import EditedRule, RuleDraft, RuleEditService
-from alerting.rules.rule import RuleVersion
+from alerting.queries.known_rules import EditedRule, RuleDraft, RuleEditService
+from alerting.rules.rule import Rule, RuleVersion
 from tally.errors import BadQuery, RuleConflict, SendFailed, UnknownName, ViewsUnreachable
 from web.dashboard.rules.figure import RuleFigureSource
+from web.dashboard.rules.markup import draft_text, in_force_text, plan_text
 from web.dashboard.rules.pages import show_rule_figure
-from web.dashboard.rules.rule_text import TEMPLATE, RuleText, draft_text, in_force_text, plan_text
-from web.dashboard.shared.addresses import (
-    LENGTHS,
-    Period,
-    parse_period,
-    rule_address,
-    rules_address,
-)
-from web.dashboard.shared.frame import Frame, html, load_or_say, log_unreachable, panel, show_frame
+from web.dashboard.shared import frame
+from web.dashboard.shared.addresses import RULES, Period, parse_period, rule_address
 from web.dashboard.shared.markup import element, failure_text, note
 from web.dashboard.shared.source import PageSelection, StoreChoice
 
+# The most characters that the checks of an edited rule read.
+MAX_SIGNS = 20_000
 # Time since the last key press before the text is checked, so that not every letter is.
 IDLE_SECONDS = 0.5
 _UNREACHABLE = "The rules cannot be read or written right now; `tally status` shows what runs."
@@ -36,6 +35,77 @@ _CLOSED = Markup(
     "Applying from here is switched off (TALLY_RULE_EDITS): keep the text as a file, and"
     " <code>tally rules apply FILE</code>."
 )
+# The initial text of a new rule, which is valid as it stands.
+TEMPLATE = """\
+rule_id: busy-quarter
+metric: transactions
+stores: all
+condition: {op: ">=", value: 20}
+clear: {op: "<=", value: 15}
+severity: info
+title: Many receipts in a quarter hour
+"""
+log = structlog.get_logger()
+
+
+class _ChangeSet(msgspec.Struct):
+    """A change as CodeMirror sends it, lengths in UTF-16 units.
+
+    `sections`: alternating old and new lengths; the new length is -1 where the text is unchanged.
+    `inserted`: for each section the lines that are inserted.
+    """
+
+    sections: list[Annotated[int, msgspec.Meta(ge=-1)]]
+    inserted: list[list[str]]
+
+
+class RuleText(ui.codemirror):
+    """CodeMirror with a text of bounded length. A client that sends an invalid change is deleted.
+
+    NiceGUI applies any change set, and one with negative lengths makes it copy the text as often as
+    the change set says.
+    """
+
+    def _event_args_to_value(self, e: GenericEventArguments) -> str:
+        before = self.value or ""
+        try:
+            change = msgspec.convert(e.args, _ChangeSet)
+        except msgspec.ValidationError as error:
+            return self._refuse(str(error))
+        # A text that was too long from the start may become shorter, but not longer.
+        most = max(MAX_SIGNS, len(before))
+        problem = change_problem(change.sections, change.inserted, before, most)
+        return self._refuse(problem) if problem else super()._event_args_to_value(e)
+
+    def _refuse(self, reason: str) -> str:
+        log.warning("dashboard: a change of a rule's text was refused", reason=reason)
+        self.client.delete()
+        return self.value or ""
+
+
+def change_problem(
+    sections: Sequence[int], inserted: Sequence[Sequence[str]], text: str, most: int
+) -> str:
+    """Why the change set does not fit the text, or makes it longer than `most`; empty if valid."""
+    old, new = sections[::2], sections[1::2]
+    if len(old) != len(new) or any(length < 0 for length in old):
+        return "sections: lengths come in pairs, and the old one is not negative"
+    units = _units(text)
+    if sum(old) != units:
+        return f"sections: they are of {sum(old):,} units, and the text has {units:,}"
+    if len(inserted) > len(new):
+        return f"inserted: {len(inserted):,} are more than {len(new):,} sections"
+    # The length is counted in UTF-16 units; a text has at least as many units as characters.
+    pairs = zip(old, new, strict=True)
+    kept_units = sum(length for length, now in pairs if now == -1)
+    length = kept_units + sum(_units("\n".join(lines)) for lines in inserted)
+    if length > most:
+        return f"the text would have {length:,} signs; {most:,} are the most"
+    return ""
+
+
+def _units(text: str) -> int:
+    return len(text) + sum(sign > "\uffff" for sign in text)
 
 
 @dataclass(frozen=True)
@@ -51,20 +121,19 @@ async def show_editor(place: EditorContext, rule_id: str | None, selection: Page
     """Draw the editor's page, or that the rule is unknown; `rule_id`: None for a new rule."""
     chosen, period = selection.chosen, selection.period
     heading = f"Edit {rule_id[:64]}" if rule_id else "New rule"
-    frame = Frame("rules", heading, period, lambda _store, _of: rules_address(), chosen)
+    top = frame.Frame("rules", heading, period, lambda _store, _of: RULES, chosen)
     opened: EditedRule | None = EditedRule(None, TEMPLATE)
     if rule_id:
-        opened = await load_or_say(
+        opened = await frame.load_or_say(
             place.editing.load(rule_id),
-            replace(frame, description="Rules"),
+            replace(top, description="Rules"),
             f"There is no rule {rule_id[:64]}",
             "Write a new one, or choose another.",
         )
     if opened is None:
         return
-    show_frame(
-        replace(frame, description="As a rule's file says it; what has its default is left out")
-    )
+    description = "As a rule's file says it; what has its default is left out"
+    frame.show_frame(replace(top, description=description))
     with ui.element("main").classes("t-body"):
         store_id = chosen.store.store_id
         await RuleEditor(place, rule_id, opened, selection.by_id, store_id, period).show()
@@ -91,37 +160,30 @@ class RuleEditor:
     async def show(self) -> None:
         """Draw the panels and check the text once."""
         self.base, self._text = self.original.newest, self.original.text
-        with panel("text"):
-            html(element("h2", "The rule", id="text"))
+        with frame.panel("text"):
+            frame.html(element("h2", "The rule", id="text"))
             editor = RuleText(self._text, language="YAML", line_wrapping=True)
             editor.classes("t-editor").props('role="group" aria-label="Text of the rule"')
             editor.on_value_change(self._on_text_change)
             self._message_box = ui.element("div").props('aria-live="polite"')
             with ui.element("div").classes("t-controls"):
-                self._buttons()
+                shown = ui.button("What it would have published", on_click=self._simulate)
+                shown.props("no-caps outline")
+                if self.context.may_apply:
+                    ui.button("Apply", on_click=self._apply).props("no-caps unelevated")
+                else:
+                    frame.html(note(_CLOSED, data_closed="true"))
             self._outcome = ui.element("div")
         self._span_controls()
         self._drawn_box = ui.element("div").classes("t-body")
         await self._check_text()
         ui.timer(IDLE_SECONDS / 2, self._check_when_idle, immediate=False)
 
-    def _buttons(self) -> None:
-        shown = ui.button("What it would have published", on_click=self._simulate)
-        shown.props("no-caps outline")
-        if self.context.may_apply:
-            ui.button("Apply", on_click=self._apply).props("no-caps unelevated")
-        else:
-            html(note(_CLOSED, data_closed="true"))
-
     def _span_controls(self) -> None:
-        options = {store_id: choice.label for store_id, choice in self.stores.items()}
         with ui.element("div").classes("t-controls").props('role="group" aria-label="Shown days"'):
-            store = ui.select(options, label="Store", value=self.store_id, with_input=True)
-            store.props("dense outlined options-dense").classes("t-store")
-            until = ui.input("Until", value=self.period.last.isoformat())
-            until.props("type=date dense outlined").classes("t-until")
-            length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=self.period.length)
-            length.props('no-caps unelevated aria-label="Length"').classes("t-length")
+            store = frame.store_picker(self.stores.values(), self.store_id)
+            until = frame.until_input(self.period)
+            length = frame.length_toggle(self.period, "Length")
 
         async def choose() -> None:
             # The page is not reloaded, because the text is not part of its address.
@@ -138,9 +200,8 @@ class RuleEditor:
         self._text, self._typed_at = str(event.value), time.monotonic()
 
     async def _check_when_idle(self) -> None:
-        if self._typed_at is None or time.monotonic() - self._typed_at < IDLE_SECONDS:
-            return
-        await self._check_text()
+        if self._typed_at is not None and time.monotonic() - self._typed_at >= IDLE_SECONDS:
+            await self._check_text()
 
     async def _check_text(self) -> RuleDraft | None:
         """The draft that the text describes now; None if the rules cannot be read."""
@@ -149,25 +210,22 @@ class RuleEditor:
         try:
             draft = await self.context.editing.check(self._text, self.rule_id)
         except ViewsUnreachable as error:
-            log_unreachable(error)
-            self._show_message(failure_text(_UNREACHABLE))
+            frame.log_unreachable(error)
+            frame.replace_content(self._message_box, failure_text(_UNREACHABLE))
             return None
         message = draft_text(draft)
         if draft.plan:
             message += plan_text(draft.plan, int(time.time() * 1000))
-        self._show_message(message)
+        frame.replace_content(self._message_box, message)
         return draft
 
     async def _simulate(self) -> None:
-        draft = await self._begin_action()
-        if draft is None or draft.rule is None:
+        rule = await self._begin_action()
+        if rule is None:
             return
-        chosen = self.stores[self.store_id]
-        rule = draft.rule
+        chosen, source = self.stores[self.store_id], self.context.source
         try:
-            drawn = await self.context.source.load_figure(
-                rule.rule_id, chosen.store, self.period, rule
-            )
+            drawn = await source.load_figure(rule.rule_id, chosen.store, self.period, rule)
         except (ViewsUnreachable, BadQuery) as error:
             self._show_outcome(failure_text(str(error)))
         else:
@@ -178,15 +236,15 @@ class RuleEditor:
             self._is_busy = False
 
     async def _apply(self) -> None:
-        draft = await self._begin_action() if self.context.may_apply else None
-        if draft is None or draft.rule is None:
+        rule = await self._begin_action() if self.context.may_apply else None
+        if rule is None:
             return
         try:
-            version = await self.context.editing.apply(draft.rule, self.base)
+            version = await self.context.editing.apply(rule, self.base)
         except RuleConflict as error:
             # The newest version becomes the base, and the differences from it are shown before the
             # user can press again.
-            await self._load_newest(draft.rule.rule_id)
+            await self._load_newest(rule.rule_id)
             self._show_outcome(failure_text(str(error)))
         except (ViewsUnreachable, SendFailed) as error:
             self._show_outcome(failure_text(str(error)))
@@ -200,17 +258,18 @@ class RuleEditor:
         finally:
             self._is_busy = False
 
-    async def _begin_action(self) -> RuleDraft | None:
-        """Start an action and return the draft; None if one runs or the rules cannot be read."""
+    async def _begin_action(self) -> Rule | None:
+        """Start an action and return the rule; None if one runs, or there is no rule to act on."""
         if self._is_busy:
             return None
         self._is_busy = True
         self._outcome.clear()
         draft = await self._check_text()
-        self._is_busy = draft is not None and draft.rule is not None
         if draft is not None and draft.problems:
             self._show_outcome(failure_text("Mend what does not fit first."))
-        return draft
+        rule = draft.rule if draft else None
+        self._is_busy = rule is not None
+        return rule
 
     async def _load_newest(self, rule_id: str) -> None:
         try:
@@ -220,12 +279,5 @@ class RuleEditor:
         self.base, self.rule_id = opened.newest, rule_id
         await self._check_text()
 
-    def _show_message(self, text: Markup) -> None:
-        self._message_box.clear()
-        with self._message_box:
-            html(text)
-
     def _show_outcome(self, text: Markup) -> None:
-        self._outcome.clear()
-        with self._outcome:
-            html(text)
+        frame.replace_content(self._outcome, text)

@@ -3,18 +3,19 @@
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import cycle, groupby
-from typing import NamedTuple
+from itertools import chain, cycle, groupby
+from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from alerting.alert.ids import WHOLE_STORE
-from alerting.evaluate.snapshot.calendar import WindowSpan
+from alerting.evaluate.scope.calendar import WindowSpan
 from alerting.health.service import RuleHealthService
 from alerting.health.store import StoreHealth
 from alerting.queries.alerts import AlertQueryService, ListedAlert, window_start
 from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import Rule, RuleVersion
-from alerting.simulate.findings import SimulatedPage, SimulatedStore, SimulationRequest
+from alerting.simulate.service import SimulatedPage, SimulationRequest
+from alerting.simulate.store import SimulatedStore
 from serving.questions.stores import Store
 from tally.alerts.message import AlertState
 from tally.errors import BadQuery
@@ -28,14 +29,17 @@ from web.dashboard.shared.labels import UnitStyle
 class RuleFigure(NamedTuple):
     """A rule in one store over some days.
 
-    `simulated`: the result as if the rule had always been in force; None if it is not evaluated, or
-    is not about the store. `published`: the current states of its alerts in these days, including
-    retracted ones.
+    `simulated`: the result as if the rule had always been in force. `published`: the current states
+    of its alerts in these days, including retracted ones.
     """
 
     span: WindowSpan
-    simulated: SimulatedStore | None
+    simulated: SimulatedStore
     published: tuple[ListedAlert, ...]
+
+
+# In place of a figure, where the rule is not evaluated, or is not about the store.
+NotJudged = Literal["not judged"]
 
 
 @dataclass(frozen=True)
@@ -57,18 +61,14 @@ class RuleFigureSource:
 
     async def rules(self) -> list[RuleVersion]:
         """The newest version of each rule, by id. Raises ViewsUnreachable."""
-        chains = (await self.repository.read()).versions
-        return [chain[-1] for _, chain in sorted(chains.items())]
-
-    async def versions(self, rule_id: str) -> Sequence[RuleVersion]:
-        """The versions of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
-        return await self.repository.versions(rule_id)
+        versions = (await self.repository.read()).versions
+        return [versions[rule_id][-1] for rule_id in sorted(versions)]
 
     async def load_figure(
         self, rule_id: str, store: Store, period: Period, draft: Rule | None = None
-    ) -> RuleFigure:
+    ) -> RuleFigure | NotJudged:
         """The rule in a store, or the draft in its place. Raises UnknownName, ViewsUnreachable."""
-        start, end = period.store_span(store)
+        start, end = period.span(store.clock)
         span = WindowSpan(to_millis(start), to_millis(end))
         # Only one store is simulated, because all stores of a rule would take minutes.
         stores = frozenset([store.store_id])
@@ -77,21 +77,19 @@ class RuleFigureSource:
             page = await self.simulate_page(request)
         except BadQuery:
             # A rule of a kind that is not evaluated yet still has its versions shown.
-            return RuleFigure(span, None, ())
-        now = datetime.now(UTC)
-        published = await self.alert_queries.read_windows(
-            store.store_id, TimeRange(start, end), now, days_late=None
-        )
+            return "not judged"
+        if not page.stores:
+            return "not judged"
+        days, now = TimeRange(start, end), datetime.now(UTC)
+        read = self.alert_queries.read_windows
+        published = await read(store.store_id, days, now, days_late=None)
         rule_alerts = [alert for alert in published if alert.rule_id == rule_id]
         rule_alerts.sort(key=lambda alert: (alert.window.start, alert.edge, alert.occurrence))
-        simulated = page.stores[0] if page.stores else None
-        return RuleFigure(span, simulated, tuple(rule_alerts))
+        return RuleFigure(span, page.stores[0], tuple(rule_alerts))
 
 
-# One number for each window on the axis; None where there is no number.
-AxisNumbers = Sequence[float | None]
-# Numbers by subject, in the order of drawing.
-SubjectNumbers = dict[str, AxisNumbers]
+# By subject, in the order of drawing: a number for each window on the axis, None where is none.
+SubjectNumbers = dict[str, Sequence[float | None]]
 # Colours by Okabe and Ito, combined with line styles, so that subjects differ without colour too.
 _STROKES = (
     (charts.BATCH, "solid"),
@@ -107,14 +105,12 @@ _MARKS: dict[AlertState, tuple[str, str, str]] = {
     "provisional": ("published, provisional", "triangle", charts.SPEED),
     "retracted": ("taken back", "emptyCircle", charts.QUIET),
 }
-_SMALL = {"color": charts.QUIET, "fontSize": 12}
 _RAISED_AREA, _RAISED_POINT = "rgba(163,50,42,0.18)", "#a3322a"
 _UNKNOWN_AREA = "rgba(154,163,174,0.30)"
 
 
 def rule_chart(drawn: RuleFigure, style: UnitStyle, zone: ZoneInfo) -> charts.Options:
     """A line chart by the store's clock, with a gap where no complete number is served."""
-    assert drawn.simulated is not None
     # The axis covers the whole span, including windows that have not begun.
     starts = [*drawn.span.windows]
     texts = [f"{from_millis(start).astimezone(zone):%a %-d %b %H:%M}" for start in starts]
@@ -124,7 +120,7 @@ def rule_chart(drawn: RuleFigure, style: UnitStyle, zone: ZoneInfo) -> charts.Op
         numbers[subject] = [style.axis_value(by_start.get(start)) for start in starts]
     return {
         **charts.line_axes(f"quarter hour ({zone.key})", texts, style.axis, left=30),
-        "legend": {"top": 0, "left": 0, "textStyle": _SMALL},
+        "legend": {"top": 0, "left": 0, "textStyle": charts.SMALL},
         "series": [
             *_lines(drawn, numbers, style),
             *_raise_points(drawn, numbers),
@@ -136,15 +132,12 @@ def rule_chart(drawn: RuleFigure, style: UnitStyle, zone: ZoneInfo) -> charts.Op
 def describe_rule(drawn: RuleFigure) -> str:
     """The chart in words, for screen readers."""
     simulated = drawn.simulated
-    assert simulated is not None
-    window_values = (
-        value for subject_values in simulated.values.values() for value in subject_values
-    )
-    known_windows = {value.window for value in window_values if value.value is not None}
+    values = chain.from_iterable(simulated.values.values())
+    known_windows = {value.window for value in values if value.value is not None}
     raises = [alert for alert in drawn.published if alert.edge == "raise"]
     standing = sum(alert.state != "retracted" for alert in raises)
-    looked_at = simulated.articles
-    articles = f" of {looked_at:,} articles that were looked at" if looked_at else ""
+    count = simulated.articles
+    articles = f" of {count:,} articles that were looked at" if count else ""
     return (
         f"{len(simulated.episodes)} episodes by what is served now{articles},"
         f" {standing} raised alerts that were published and stand,"
@@ -173,7 +166,6 @@ def _lines(
 
 def _background(drawn: RuleFigure, numbers: SubjectNumbers, style: UnitStyle) -> charts.Options:
     """The background of the lines: raised episodes, windows without a number, and thresholds."""
-    assert drawn.simulated is not None
     episodes = drawn.simulated.episodes
     thresholds = {episode.threshold for episode in episodes if episode.threshold is not None}
     return {
@@ -189,15 +181,12 @@ def _background(drawn: RuleFigure, numbers: SubjectNumbers, style: UnitStyle) ->
 
 def _areas(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[list[charts.Options]]:
     """Grey areas where there is no number, and red ones above where the rule is raised."""
-    assert drawn.simulated is not None
     spans = [(first, last, _UNKNOWN_AREA) for first, last in _gaps(numbers)]
     for simulated in drawn.simulated.episodes:
         if simulated.subject in numbers:
             ended = drawn.span.end if simulated.episode.ended is None else simulated.episode.ended
-            first, last = (
-                _place(drawn, simulated.episode.start),
-                _place(drawn, ended - WINDOW_MILLIS),
-            )
+            first = _place(drawn, simulated.episode.start)
+            last = _place(drawn, ended - WINDOW_MILLIS)
             spans.append((first, max(first, last), _RAISED_AREA))
     for first, last, colour in spans:
         # The border makes an area of one quarter hour visible, which has no width.
@@ -216,8 +205,7 @@ def _gaps(numbers: SubjectNumbers) -> Iterator[tuple[int, int]]:
 
 
 def _raise_points(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[charts.Options]:
-    """Points where episodes are raised; an area of one quarter hour is easily overlooked."""
-    assert drawn.simulated is not None
+    # An area of one quarter hour is easily overlooked.
     points = []
     for simulated in drawn.simulated.episodes:
         if simulated.subject in numbers:
@@ -236,32 +224,22 @@ def _raise_points(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[charts
 
 def _marks(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[charts.Options]:
     for state, (name, symbol, colour) in _MARKS.items():
-        # An article that has no line has no place for a mark.
-        alerts = [
-            alert
-            for alert in drawn.published
-            if alert.state == state and alert.edge == "raise" and alert.subject in numbers
-        ]
-        if alerts:
+        points = []
+        for alert in drawn.published:
+            # An article that has no line has no place for a mark.
+            if (alert.state, alert.edge) == (state, "raise") and alert.subject in numbers:
+                place = _place(drawn, to_millis(window_start(alert)))
+                # Silence has no number, so its mark is drawn at 0.
+                points.append([place, numbers[alert.subject][place] or 0])
+        if points:
             yield {
                 "type": "scatter",
                 "name": name,
                 "symbol": symbol,
                 "symbolSize": 11,
                 "itemStyle": {"color": colour},
-                # Silence has no number, so its mark is drawn at 0.
-                "data": [
-                    [_alert_place(drawn, alert), _height(drawn, alert, numbers)] for alert in alerts
-                ],
+                "data": points,
             }
-
-
-def _height(drawn: RuleFigure, alert: ListedAlert, numbers: SubjectNumbers) -> float:
-    return numbers[alert.subject][_alert_place(drawn, alert)] or 0
-
-
-def _alert_place(drawn: RuleFigure, alert: ListedAlert) -> int:
-    return _place(drawn, to_millis(window_start(alert)))
 
 
 def _place(drawn: RuleFigure, window: int) -> int:

@@ -1,13 +1,13 @@
-"""Rules, their versions, and episodes as markup."""
+"""Rules and their versions, and what the editor says of a rule's text, as markup."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from markupsafe import Markup
 
-from alerting.alert.ids import WHOLE_STORE
 from alerting.health.store import REASON_TEXTS, StoreHealth
-from alerting.queries.alerts import ListedAlert, window_start
+from alerting.queries.known_rules import RuleDraft, RuleProblem
 from alerting.rules.rule import (
     AgainstBaseline,
     Condition,
@@ -17,30 +17,26 @@ from alerting.rules.rule import (
     RuleVersion,
     Threshold,
 )
-from tally.time.instants import from_millis, to_millis
-from web.dashboard.rules.figure import RuleFigure
-from web.dashboard.shared.addresses import alert_address, rule_address
-from web.dashboard.shared.alert_labels import instant_text, number_text, severity_chip, state_chip
-from web.dashboard.shared.labels import NOTHING
-from web.dashboard.shared.markup import (
-    Content,
-    card_row,
-    card_table,
-    element,
-    join,
-    link,
-    note,
-    row,
-    second_line,
-    span,
-    table,
-)
+from alerting.rules.versions import RuleFieldChange, RulePlan, effective_from
+from tally.time.instants import from_millis
+from web.dashboard.alerts.markup import severity_chip
+from web.dashboard.shared import markup
+from web.dashboard.shared.addresses import rule_address
+from web.dashboard.shared.labels import NOTHING, instant_text
+from web.dashboard.shared.markup import card_row, element, link, note, row, span, table
 
 _RULES = ("Rule", "Calls for an alert", "Stores", "Severity", "Version")
 _VERSIONS = ("Version", "In force from (UTC)", "Calls for an alert", "Stores", "For")
-_SUBJECT = "What of it"
-_EPISODES = ("Begins", "Ends", "Number", "Served", "Published")
 _UTC = ZoneInfo("UTC")
+# The same words as in `tally rules diff`.
+_WORDS = {
+    "new": "A new rule",
+    "version": "A new version",
+    "revision": "Published in another way from now on, without a new version",
+    "same": "Applying it changes nothing",
+}
+_CHANGE_COLUMNS = ("Field", "Before", "After")
+_MAX_CHARACTERS = 300
 _GRAIN_TEXTS: Mapping[RuleGrain, str] = {
     "quarter_hour": "",
     "hour": " in an hour",
@@ -51,7 +47,7 @@ _GRAIN_TEXTS: Mapping[RuleGrain, str] = {
 
 def rule_table(rules: Iterable[RuleVersion]) -> Markup:
     """A table with a row for each rule; on a phone each rule is a card."""
-    return card_table(_RULES, map(_rule_row, rules))
+    return markup.card_table(_RULES, map(_rule_row, rules))
 
 
 def health_text(health: StoreHealth | None, zone: ZoneInfo) -> Markup:
@@ -77,57 +73,6 @@ def health_text(health: StoreHealth | None, zone: ZoneInfo) -> Markup:
 def version_table(versions: Iterable[RuleVersion]) -> Markup:
     """A table with a row for each version, the newest first."""
     return table(_VERSIONS, map(_version_row, reversed([*versions])), "t-versions")
-
-
-def episode_table(drawn: RuleFigure, rule: Rule, zone: ZoneInfo, currency: str) -> Markup:
-    """A table of the episodes by the store's clock, each with the alerts that were sent for it."""
-    assert drawn.simulated is not None
-    # The subject has a column only if an episode is of a single article.
-    names = (_SUBJECT, *_EPISODES) if has_subjects(drawn) else _EPISODES
-    rows = []
-    for found in drawn.simulated.episodes:
-        # An alert belongs to the episode that contains its window, as in the evaluator.
-        alerts = [
-            alert
-            for alert in drawn.published
-            if (alert.edge, alert.subject) == ("raise", found.subject)
-            and found.episode.contains(to_millis(window_start(alert)))
-        ]
-        ended = found.episode.ended
-        # The number of a silence rule counts the events of its family.
-        metric = rule.metric or rule.family or ""
-        cells: list[Content] = [
-            *([subject_name(found.subject)] if has_subjects(drawn) else []),
-            instant_text(from_millis(found.episode.start), zone),
-            "open" if ended is None else instant_text(from_millis(ended), zone),
-            NOTHING if found.value is None else number_text(metric, found.value, currency),
-            "complete" if found.is_complete else "not complete",
-            join(map(_alert_link, alerts), " ") or NOTHING,
-        ]
-        rows.append(
-            row(
-                *cells,
-                data_episode=found.episode.start,
-                data_complete=str(found.is_complete).lower(),
-                data_subject=found.subject,
-            )
-        )
-    return table(names, rows)
-
-
-def has_subjects(drawn: RuleFigure) -> bool:
-    """Whether an episode is of single articles."""
-    assert drawn.simulated is not None
-    return any(simulated.subject != WHOLE_STORE for simulated in drawn.simulated.episodes)
-
-
-def subject_name(subject: str) -> str:
-    """The subject of an episode or alert within the store, as text.
-
-    >>> subject_name("item:milk"), subject_name("none")
-    ('item:milk', 'all of it')
-    """
-    return "all of it" if subject == WHOLE_STORE else subject
 
 
 def condition_text(rule: Rule) -> str:
@@ -158,9 +103,7 @@ def condition_text(rule: Rule) -> str:
 
 def version_text(version: RuleVersion) -> str:
     """The version's number, as `tally rules` writes it."""
-    return (
-        f"{version.version}" if version.revision == 1 else f"{version.version}.{version.revision}"
-    )
+    return f"{version.version}" + ("" if version.revision == 1 else f".{version.revision}")
 
 
 def _begin(condition: Condition | None) -> str:
@@ -190,7 +133,7 @@ def _rule_row(version: RuleVersion) -> Markup:
         "Version": span(f"{version.version}, {state}", data_state=state),
     }
     return card_row(
-        link(rule_address(rule.rule_id), rule.rule_id) + second_line(rule.title),
+        link(rule_address(rule.rule_id), rule.rule_id) + markup.second_line(rule.title),
         {name: span(cell) for name, cell in cells.items()},
         data_rule=rule.rule_id,
         data_retired=str(version.retired).lower(),
@@ -199,9 +142,8 @@ def _rule_row(version: RuleVersion) -> Markup:
 
 def _version_row(version: RuleVersion) -> Markup:
     rule = version.rule
-    article, unit = {"hour": ("an", "hour"), "day": ("a", "day")}.get(
-        rule.grain, ("a", "quarter hour")
-    )
+    units = {"hour": ("an", "hour"), "day": ("a", "day")}
+    article, unit = units.get(rule.grain, ("a", "quarter hour"))
     return row(
         version_text(version),
         instant_text(from_millis(version.effective_from), _UTC),
@@ -222,5 +164,64 @@ def _stores_text(rule: Rule) -> str:
     return ", ".join(rule.stores[:4]) + (f" and {left:,} more" if left > 0 else "")
 
 
-def _alert_link(alert: ListedAlert) -> Markup:
-    return link(alert_address(alert.alert_id), state_chip(alert.state), data_published=alert.state)
+def draft_text(draft: RuleDraft) -> Markup:
+    """Whether the text is a valid rule, with a line for each problem."""
+    if not draft.problems:
+        return note("✓ The rule fits.", data_state="complete", data_fits="true")
+    count = len(draft.problems)
+    head = f"⊘ {count} problem{'' if count == 1 else 's'}"
+    summary = note(head, data_state="missing", data_fits="false")
+    return summary + element("ul", *map(_problem, draft.problems), class_="t-problems")
+
+
+def plan_text(plan: RulePlan, now_millis: int) -> Markup:
+    """What applying the rule would change, and from when; `now_millis`: ms since 1970 (UTC)."""
+    words = _WORDS[plan.change]
+    if plan.change in ("new", "version"):
+        # The brokers' clock decides, and it may differ from ours, hence "at the earliest".
+        since = instant_text(from_millis(effective_from(now_millis)), _UTC)
+        words += f"; written now it is in force from {since} UTC at the earliest"
+    summary = note(f"{words}.", data_change=plan.change)
+    # All fields of a new rule are new, so they are not listed as changes.
+    if plan.change == "new" or not plan.fields:
+        return summary
+    return summary + markup.scroll(
+        table(_CHANGE_COLUMNS, map(_change_row, plan.fields)), aria_label="Changes"
+    )
+
+
+def in_force_text(version: RuleVersion) -> Markup:
+    """The message that a version is in force, as it was read back."""
+    since = instant_text(from_millis(version.effective_from), _UTC)
+    text = f"✓ {version.rule.rule_id} version {version_text(version)} holds, in force from {since}"
+    applied = f"{version.version}.{version.revision}"
+    return note(f"{text} UTC.", role="status", data_applied=applied)
+
+
+def _problem(problem: RuleProblem) -> Markup:
+    is_long = len(problem.text) > _MAX_CHARACTERS
+    text = problem.text[:_MAX_CHARACTERS] + ("…" if is_long else "")
+    if problem.line is None:
+        return element("li", text, data_line="")
+    place = element("strong", f"line {problem.line}")
+    return element("li", place, f" {text}", data_line=problem.line)
+
+
+def _change_row(change: RuleFieldChange) -> Markup:
+    texts = (change.field, _value_text(change.before), _value_text(change.after))
+    return row(*(text[:_MAX_CHARACTERS] for text in texts), data_field=change.field)
+
+
+def _value_text(value: Any) -> str:
+    match value:
+        case None | "":
+            return NOTHING
+        case Mapping():
+            parts = {name: part for name, part in value.items() if part is not None}
+            texts = (f"{name} {_value_text(part)}" for name, part in parts.items())
+            return ", ".join(texts) or NOTHING
+        case str():
+            return value
+        case Sequence():
+            return ", ".join(map(_value_text, value)) or NOTHING
+    return str(value)

@@ -11,7 +11,9 @@ from tally.time.day_clock import DayClock
 from tally.time.windows import TimeRange
 
 LENGTHS = (7, 28, 91)
-DEFAULT_LENGTH = 28
+# The address of the editor for a new rule is not below /rules, because any name there may be the id
+# of a rule.
+RULES, NEW_RULE = "/rules", "/new-rule"
 # These lie within the years that can be queried (question.py), with room for the period before.
 EARLIEST, LATEST = date(1972, 1, 1), date(2168, 1, 1)
 
@@ -38,17 +40,9 @@ class Period:
         return Period(self.last + timedelta(days=periods * self.length), self.length)
 
     def quarter_hours(self, store: Store) -> StoreSlots:
-        """Every quarter hour of the period, UTC, by the store's own days.
-
-        A day of a clock change has 92 or 100.
-        """
-        start, end = self.store_span(store)
-        quarters = grains.slots(start, end, "15m", store.clock)
+        """The quarter hours, UTC, by the store's own days; one of a clock change has 92 or 100."""
+        quarters = grains.slots(*self.span(store.clock), "15m", store.clock)
         return StoreSlots(store.store_id, store.clock, quarters)
-
-    def store_span(self, store: Store) -> TimeRange:
-        """From the start of the store's first day to the start of its day after the last, UTC."""
-        return self.span(store.clock)
 
     def span(self, clock: DayClock) -> TimeRange:
         """From the start of the first day to the start of the day after the last, UTC."""
@@ -57,12 +51,9 @@ class Period:
 
 
 def parse_period(last: str, length: str, newest: date | None) -> Period:
-    """The period that an address names.
-
-    A missing or invalid part becomes its default: the newest day with events, or 28 days.
-    """
+    """The period that an address names, by default 28 days up to the newest day with events."""
     # An address may hold anything, so only a length that a reader could choose is converted.
-    days = int(length) if length in {str(choice) for choice in LENGTHS} else DEFAULT_LENGTH
+    days = int(length) if length in map(str, LENGTHS) else 28
     # Without any events yet, today is as good a default as any day.
     default = newest or datetime.now(UTC).date()
     try:
@@ -87,7 +78,7 @@ def overview_address(period: Period, number: int = 1) -> str:
     """The address of the overview of all stores, at this page number."""
     # The first page has no number, so that it has the address that people type.
     page_query = {"page": number} if number > 1 else {}
-    return f"/stores?{urlencode({**_period_query(period), **page_query})}"
+    return f"/stores?{urlencode(_period_query(period) | page_query)}"
 
 
 def inbox_address(period: Period, store_id: str = "") -> str:
@@ -101,11 +92,6 @@ def alert_address(alert_id: str) -> str:
     return f"/alerts/{quote(alert_id, safe='')}"
 
 
-def rules_address() -> str:
-    """The address of the page that lists the rules."""
-    return "/rules"
-
-
 def rule_address(rule_id: str, period: Period | None = None, store_id: str = "") -> str:
     """The address of one rule's page, for a store and a period if they are given."""
     store_query = {"store": store_id} if store_id else {}
@@ -115,19 +101,13 @@ def rule_address(rule_id: str, period: Period | None = None, store_id: str = "")
 
 def rule_edit_address(rule_id: str, period: Period, store_id: str) -> str:
     """The address of one rule's editor, which also simulates the rule in a store."""
-    query = urlencode({"store": store_id, **_period_query(period)})
-    return f"/rules/{quote(rule_id, safe='')}/edit?{query}"
+    page, query = rule_address(rule_id, period, store_id).split("?")
+    return f"{page}/edit?{query}"
 
 
 def refusals_address(store_id: str = "") -> str:
     """The address of the page of refused events, of all stores or of one."""
     return f"/refused?{urlencode({'store': store_id})}" if store_id else "/refused"
-
-
-def new_rule_address() -> str:
-    """The address of the editor for a new rule."""
-    # This path is not below /rules, because any name there may be the id of a rule.
-    return "/new-rule"
 
 
 def answer_address(report_id: str, store_id: str, period: Period) -> str:

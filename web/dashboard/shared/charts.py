@@ -1,14 +1,12 @@
-"""The charts as ECharts options.
-
-The colours are by Okabe and Ito, which colour-blind people can distinguish; the bars of the speed
-layer are hatched as well.
-"""
+"""The charts as ECharts options."""
 
 from typing import Any
 
 from tally.events.money import minor_digits
-from web.dashboard.shared.figures import HOURS, Day, Figures
+from web.dashboard.shared.figures import HOURS, Day, Figures, Occupancy
 
+# The colours are by Okabe and Ito, which colour-blind people can distinguish; the bars of the speed
+# layer are hatched as well.
 BATCH, SPEED, MISSING = "#0072B2", "#E69F00", "#9AA3AE"
 INK, QUIET, LINE = "#1d2733", "#5b6673", "#e3e7ec"
 # One hue from light to dark, so that a higher value is darker in greyscale too.
@@ -22,44 +20,38 @@ HATCHED = {
     "color": "rgba(255,255,255,0.55)",
 }
 
-BAR_LEGEND = {
-    "top": 0,
-    "itemWidth": 14,
-    "itemHeight": 10,
-    "textStyle": {"color": QUIET, "fontSize": 12},
+SMALL = {"color": QUIET, "fontSize": 12}
+BAR_LEGEND = {"top": 0, "itemWidth": 14, "itemHeight": 10, "textStyle": SMALL}
+# What all charts share: no animation, the page's font, a description (ARIA).
+_COMMON = {
+    "animation": False,
+    "textStyle": {"fontFamily": "inherit", "color": INK},
+    "aria": {"enabled": True},
 }
-
 _GRID = {"left": 8, "right": 12, "top": 60, "bottom": 26, "containLabel": True}
-
 Options = dict[str, Any]
+Categories = list[str]
 
 
 def revenue_by_day(figures: Figures, zone: str) -> Options:
-    """Stacked bars of revenue by local day, the batch layer below the speed layer.
-
-    A day without any known number has a grey band.
-    """
-    days = [f"{day.day:%a} {day.day.day} {day.day:%b}" for day in figures.days]
-    batch = [_major(day.batch, figures.currency) for day in figures.days]
-    speed = [_major(day.speed, figures.currency) for day in figures.days]
+    """Stacked bars of revenue by local day, batch below speed; a grey band without any number."""
+    days = [f"{day.day:%a %-d %b}" for day in figures.days]
+    # Major units only for drawing; sums are made in minor units.
+    major = 10 ** minor_digits(figures.currency)
+    batch = [None if day.batch is None else day.batch / major for day in figures.days]
+    speed = [None if day.speed is None else day.speed / major for day in figures.days]
     missing = [1 if day.is_missing else None for day in figures.days]
+    hidden_axis = {"type": "value", "show": False, "min": 0, "max": 1}
+    provisional = {"color": SPEED, "decal": HATCHED}
     options = bar_axes(f"day ({zone})", days, f"revenue, {figures.currency}")
     return {
         **options,
         "legend": {**BAR_LEGEND, "left": 0, "itemGap": 14},
         # The grey bands are not revenue, so they have an axis of their own.
-        "yAxis": [
-            options["yAxis"],
-            {"type": "value", "show": False, "min": 0, "max": 1},
-        ],
+        "yAxis": [options["yAxis"], hidden_axis],
         "series": [
             bars("batch", batch, stack="known"),
-            bars(
-                "speed (provisional)",
-                speed,
-                stack="known",
-                itemStyle={"color": SPEED, "decal": HATCHED},
-            ),
+            bars("speed (provisional)", speed, stack="known", itemStyle=provisional),
             bars(
                 "missing",
                 missing,
@@ -74,10 +66,7 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
 
 
 def receipts_by_hour_of_week(figures: Figures) -> Options:
-    """Heat map of mean receipts: hours across, weekdays down from Monday.
-
-    An hour without a known number stays white.
-    """
+    """Heat map of mean receipts: hours across, weekdays down; white where none is known."""
     cells = [
         [hour, weekday, value]
         for weekday, row in enumerate(figures.heat)
@@ -89,24 +78,31 @@ def receipts_by_hour_of_week(figures: Figures) -> Options:
     return heat_map(cells, "mean receipts an hour", most, f"{most:g} receipts an hour")
 
 
-def heat_map(
-    cells: list[list[Any]],
-    name: str,
-    most: float,
-    most_text: str,
-) -> Options:
-    """Heat map of [hour, weekday, value]: hours across, weekdays down from Monday.
-
-    `most` is the value of the darkest colour, `most_text` the text beside it in the legend.
-    """
-    axis = {
-        "type": "category",
-        "splitArea": {"show": False},
-        "axisTick": {"show": False},
-        "axisLine": {"show": False},
-    }
+def occupancy_chart(inside: Occupancy) -> Options:
+    """A line chart by the store's clock, with a gap where the level is not known."""
+    ends = [f"{end.astimezone(inside.store.zone):%H:%M}" for end, _ in inside.levels]
     return {
-        **common(),
+        **line_axes(f"until ({inside.store.tz})", ends, "persons", top=30),
+        "series": [
+            {
+                "type": "line",
+                # A step line, because a level belongs to an instant and there is none in between.
+                "step": "end",
+                "showSymbol": False,
+                "lineStyle": {"color": BATCH},
+                "itemStyle": {"color": BATCH},
+                "data": [level for _, level in inside.levels],
+            }
+        ],
+    }
+
+
+def heat_map(cells: list[Any], name: str, most: float, most_text: str) -> Options:
+    """Heat map of [hour, weekday, value], Monday first; `most`: value of the darkest colour."""
+    hidden = {"show": False}
+    axis = {"type": "category", "splitArea": hidden, "axisTick": hidden, "axisLine": hidden}
+    return {
+        **_COMMON,
         "grid": {"left": 8, "right": 12, "top": 12, "bottom": 78, "containLabel": True},
         "tooltip": {"confine": True},
         "xAxis": {
@@ -121,7 +117,21 @@ def heat_map(
             "inverse": True,
             "axisLabel": {"color": QUIET},
         },
-        "visualMap": _legend(most, most_text),
+        "visualMap": {
+            "min": 0,
+            # Without any receipts the scale would run from 0 to 0.
+            "max": most or 1,
+            "calculable": False,
+            "orient": "horizontal",
+            "left": "center",
+            "bottom": 0,
+            "precision": 1,
+            "text": [most_text, "0"],
+            "inRange": {"color": HEAT},
+            "textStyle": {"color": QUIET},
+            "itemWidth": 12,
+            "itemHeight": 120,
+        },
         "series": [
             {
                 "type": "heatmap",
@@ -134,15 +144,10 @@ def heat_map(
     }
 
 
-def line_axes(
-    name: str,
-    categories: list[str],
-    up_name: str,
-    **margins: int,
-) -> Options:
+def line_axes(name: str, categories: Categories, up_name: str, **margins: int) -> Options:
     """The options of a chart of lines over categories; `margins` that are not the usual ones."""
     return {
-        **common(),
+        **_COMMON,
         "grid": {**_GRID, **margins},
         "tooltip": {"trigger": "axis", "confine": True},
         "xAxis": {
@@ -161,12 +166,7 @@ def line_axes(
     }
 
 
-def bar_axes(
-    name: str,
-    categories: list[str],
-    up_name: str,
-    **margins: int,
-) -> Options:
+def bar_axes(name: str, categories: Categories, up_name: str, **margins: int) -> Options:
     """The options of a chart of bars over categories."""
     options = line_axes(name, categories, up_name, **margins)
     line = {"axisTick": {"show": False}, "axisLine": {"lineStyle": {"color": LINE}}}
@@ -189,40 +189,7 @@ def axis_name_options(name: str, gap: int) -> Options:
     return {"name": name, "nameLocation": "middle", "nameGap": gap, "nameTextStyle": style}
 
 
-def _legend(most: float, most_text: str) -> Options:
-    """The legend of a heat map's colours."""
-    return {
-        "min": 0,
-        # Without any receipts the scale would run from 0 to 0.
-        "max": most or 1,
-        "calculable": False,
-        "orient": "horizontal",
-        "left": "center",
-        "bottom": 0,
-        "precision": 1,
-        "text": [most_text, "0"],
-        "inRange": {"color": HEAT},
-        "textStyle": {"color": QUIET},
-        "itemWidth": 12,
-        "itemHeight": 120,
-    }
-
-
 def describe_days(days: tuple[Day, ...]) -> str:
     """The bar chart in words, for screen readers."""
     known = [day for day in days if not day.is_missing]
     return f"{len(known)} of {len(days)} days have an answer"
-
-
-def _major(minor: int | None, currency: str) -> float | None:
-    """The amount in major units, only for drawing; sums are made in minor units."""
-    return None if minor is None else minor / 10 ** minor_digits(currency)
-
-
-def common() -> Options:
-    """The options that all charts share: no animation, the page's font, a description (ARIA)."""
-    return {
-        "animation": False,
-        "textStyle": {"fontFamily": "inherit", "color": INK},
-        "aria": {"enabled": True},
-    }

@@ -5,32 +5,36 @@ All functions here are pure. A ratio is a sum divided by a sum.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from itertools import takewhile
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from serving.cells import cells
+from serving.cells.coverage import SlotCoverage
 from serving.merge.served import is_settled
-from serving.metrics import catalogue
-from serving.metrics.formulas import MetricValue
+from serving.questions import catalogue, grains
+from serving.questions.catalogue import MetricValue
+from serving.questions.grains import Resets
+from serving.questions.question import StoreSlots
+from serving.questions.stores import Store
 from serving.reports.comparison import change_percent
 from tally.families.family import CURRENCY
 from tally.time.day_clock import DayClock
 
-HOURS, WEEKDAYS = 24, 7
+HOURS = 24
+OCCUPANCY = "occupancy"
 METRICS = ("revenue", "transactions", "average_basket", "units")
 FigureState = Literal["complete", "provisional", "missing"]
 # The place of a quarter hour in its period: number of the day, local time, fold.
 PeriodPlace = tuple[int, time, int]
+# Numbers of [weekday][hour], Monday first.
+HeatMap = tuple[tuple[float | None, ...], ...]
 
 
 @dataclass(frozen=True)
 class Day:
-    """Revenue of one local day in minor units, by the layer that answered.
-
-    The revenue is None for a layer that has no answer.
-    """
+    """Revenue of one local day in minor units, by the layer that answered; None: it has none."""
 
     day: date
     batch: int | None
@@ -66,10 +70,7 @@ class CoverageCounts:
 
 @dataclass(frozen=True)
 class Card:
-    """One number of the period, and the change in per cent of its compared part.
-
-    The change is None if that part was 0 or is unknown in the period before.
-    """
+    """One number, and the change in per cent of its compared part; None: that was 0 or unknown."""
 
     metric: str
     value: MetricValue
@@ -80,25 +81,21 @@ class Card:
 class Figures:
     """Everything that the page shows for one store and period.
 
-    `heat`: mean receipts of [weekday][hour], Monday first. `compared_quarters`: how many quarter
-    hours of the period are compared with the period before, None if all of them are.
+    `heat`: mean receipts. `compared_quarters`: how many quarter hours of the period are compared
+    with the period before, None if all of them are.
     """
 
     currency: str
     other_currencies: tuple[str, ...]
     cards: tuple[Card, ...]
     days: tuple[Day, ...]
-    heat: tuple[tuple[float | None, ...], ...]
+    heat: HeatMap
     coverage: CoverageCounts
     compared_quarters: int | None = None
 
 
-@dataclass(frozen=True)
-class ComparedCells:
-    """The quarter hours that are compared, of a period and of the period before.
-
-    `is_complete`: whether these are all quarter hours of both.
-    """
+class ComparedCells(NamedTuple):
+    """The quarter hours that are compared, of a period and of the one before; or all of both."""
 
     now: Sequence[cells.Cell]
     before: Sequence[cells.Cell]
@@ -145,9 +142,8 @@ def select_comparable(now: PeriodCells, before: PeriodCells, clock: DayClock) ->
         return ComparedCells(now.cells, before.cells, True)
     places, earlier = _complete_places(now, clock), _complete_places(before, clock)
     both = [place for place in places if place in earlier]
-    return ComparedCells(
-        [places[place] for place in both], [earlier[place] for place in both], False
-    )
+    before_cells = [earlier[place] for place in both]
+    return ComparedCells([places[place] for place in both], before_cells, False)
 
 
 def _complete_places(period_cells: PeriodCells, clock: DayClock) -> dict[PeriodPlace, cells.Cell]:
@@ -155,9 +151,8 @@ def _complete_places(period_cells: PeriodCells, clock: DayClock) -> dict[PeriodP
     cells_by_place = {}
     for cell in filter(_is_complete, period_cells.cells):
         local = cell.slot.start.astimezone(clock.zone)
-        day = clock.day(cell.slot.start)
-        place = (day - period_cells.days[0]).days
-        cells_by_place[place, local.time(), local.fold] = cell
+        day_number = (clock.day(cell.slot.start) - period_cells.days[0]).days
+        cells_by_place[day_number, local.time(), local.fold] = cell
     return cells_by_place
 
 
@@ -189,13 +184,14 @@ def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Metric
     known = [cell for cell in found if not cell.is_missing]
     if not known:
         return None
-    sums = [cells.cell_values(metric, cell, only) for cell in known]
+    values = [cells.cell_values(metric, cell, only) for cell in known]
+
+    def add(part: str) -> int | float:
+        return sum(parts[part] or 0 for parts in values)
+
     if metric.denominator is None:
-        return sum(parts["value"] or 0 for parts in sums)
-    return catalogue.ratio(
-        sum(parts["numerator"] or 0 for parts in sums),
-        sum(parts["denominator"] or 0 for parts in sums),
-    )
+        return add("value")
+    return catalogue.ratio(add("numerator"), add("denominator"))
 
 
 def _days(period_cells: PeriodCells, clock: DayClock, currency: str) -> tuple[Day, ...]:
@@ -205,28 +201,17 @@ def _days(period_cells: PeriodCells, clock: DayClock, currency: str) -> tuple[Da
         if not cell.is_missing:
             # Sums are kept by layer, so that a reader sees which part of a day may still change.
             source = cells.common_source(cell.sources)
-            day = clock.day(cell.slot.start)
-            by_day[day][source] += int(
-                cells.cell_values(revenue, cell, {CURRENCY: currency})["value"] or 0
-            )
-    return tuple(
-        Day(
-            day,
-            by_day[day].get("batch"),
-            by_day[day].get("speed"),
-        )
-        for day in period_cells.days
-    )
+            value = cells.cell_values(revenue, cell, {CURRENCY: currency})["value"]
+            by_day[clock.day(cell.slot.start)][source] += int(value or 0)
+    days = []
+    for day in period_cells.days:
+        layers = by_day[day]
+        days.append(Day(day, layers.get("batch"), layers.get("speed")))
+    return tuple(days)
 
 
-def _heat(
-    found: Sequence[cells.Cell],
-    clock: DayClock,
-) -> tuple[tuple[float | None, ...], ...]:
-    """Mean receipts of each hour of the week.
-
-    The mean is taken over the hours of which at least one quarter is known.
-    """
+def _heat(found: Sequence[cells.Cell], clock: DayClock) -> HeatMap:
+    """Mean receipts of each hour of the week, over the hours with at least one known quarter."""
     receipts = catalogue.metric("transactions")
     sums: dict[tuple[int, int], float] = defaultdict(float)
     hours: dict[tuple[int, int], set[date]] = defaultdict(set)
@@ -237,18 +222,13 @@ def _heat(
             sums[hour_of_week] += cells.cell_values(receipts, cell)["value"] or 0
             # A set of dates counts an hour once in the mean, no matter how many quarters are known.
             hours[hour_of_week].add(local.date())
-    return tuple(
-        tuple(_mean(sums, hours, (weekday, hour)) for hour in range(HOURS))
-        for weekday in range(WEEKDAYS)
-    )
-
-
-def _mean(
-    sums: dict[tuple[int, int], float],
-    hours: dict[tuple[int, int], set[date]],
-    key: tuple[int, int],
-) -> float | None:
-    return round(sums[key] / len(hours[key]), 2) if key in hours else None
+    means = {}
+    for key, total in sums.items():
+        means[key] = round(total / len(hours[key]), 2)
+    rows = []
+    for weekday in range(7):
+        rows.append(tuple(means.get((weekday, hour)) for hour in range(HOURS)))
+    return tuple(rows)
 
 
 def _coverage(period_cells: PeriodCells) -> CoverageCounts:
@@ -261,3 +241,42 @@ def _coverage(period_cells: PeriodCells) -> CoverageCounts:
     return CoverageCounts(
         complete, len(period_cells.cells) - missing - complete, missing, period_cells.through, until
     )
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """The level at the end of each quarter hour of a store's day, UTC; None if it is not known.
+
+    `is_counted`: whether any counter has sent events for the known part of the day. `watch`: for
+    how long the counters were present.
+    """
+
+    store: Store
+    day: date
+    levels: tuple[tuple[datetime, MetricValue], ...]
+    is_counted: bool
+    is_settled: bool
+    watch: SlotCoverage = field(default_factory=SlotCoverage)
+
+    @property
+    def residue(self) -> MetricValue:
+        """The level at the end of the day; None until the whole day is known."""
+        return self.levels[-1][1]
+
+
+def quarter_hours(store: Store, day: date) -> StoreSlots:
+    """The quarter hours of the store's own day: 88 to 104."""
+    resets = Resets(store.clock)
+    slots = grains.slots(*resets.day_on(day), "15m", store.clock)
+    return StoreSlots(store.store_id, store.clock, slots, resets=resets)
+
+
+def compute_occupancy(store: Store, day: date, found: list[cells.Cell]) -> Occupancy:
+    """The levels of a day, computed from its cells."""
+    metric = catalogue.metric(OCCUPANCY)
+    ends = (cell.slot.end for cell in found)
+    levels = (cells.cell_values(metric, cell)["value"] for cell in found)
+    is_complete = is_settled(status for cell in found for status in cell.statuses)
+    is_counted = any(cell.events for cell in found)
+    pairs = tuple(zip(ends, levels, strict=True))
+    return Occupancy(store, day, pairs, is_counted, is_complete, found[-1].sensor_coverage)

@@ -1,6 +1,6 @@
 """The parts shared by all pages: navigation, heading, store and period controls, live redrawing."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -11,17 +11,8 @@ from markupsafe import Markup
 from nicegui import ui
 
 from tally.errors import UnknownName, ViewsUnreachable
-from web.dashboard.shared import charts
-from web.dashboard.shared.addresses import (
-    LENGTHS,
-    Period,
-    inbox_address,
-    overview_address,
-    parse_period,
-    refusals_address,
-    rules_address,
-    store_address,
-)
+from web.dashboard.shared import addresses, charts
+from web.dashboard.shared.addresses import LENGTHS, RULES, Period, inbox_address, overview_address
 from web.dashboard.shared.labels import span_text
 from web.dashboard.shared.markup import element, link, span
 from web.dashboard.shared.source import StoreChoice
@@ -75,7 +66,11 @@ def show_frame(frame: Frame) -> None:
             return
         with ui.element("div").classes("t-controls").props('role="group" aria-label="Period"'):
             if frame.stores:
-                _store_picker(frame)
+                store_id = frame.chosen.store.store_id
+                picker = store_picker(frame.stores, store_id)
+                picker.on_value_change(
+                    lambda event: _go(frame, event.value or store_id, frame.period)
+                )
             _period_controls(frame)
 
 
@@ -84,45 +79,50 @@ def _navigation(frame: Frame) -> Markup:
     # A report belongs to a store, so the store link is the way back from a report.
     links = [
         ("overview", "Overview", overview_address(frame.period)),
-        ("store", "Store", store_address(store_id, frame.period)),
+        ("store", "Store", addresses.store_address(store_id, frame.period)),
         ("alerts", "Alerts", inbox_address(frame.period)),
-        ("rules", "Rules", rules_address()),
-        ("refused", "Refused", refusals_address()),
+        ("rules", "Rules", RULES),
+        ("refused", "Refused", addresses.refusals_address()),
     ]
     items = (
         link(address, word, aria_current="page" if name == frame.page else None)
         for name, word, address in links
     )
-    return element(
-        "nav", span("Tally", class_="t-name"), *items, class_="t-nav", aria_label="Pages"
-    )
+    name = span("Tally", class_="t-name")
+    return element("nav", name, *items, class_="t-nav", aria_label="Pages")
 
 
-def _store_picker(frame: Frame) -> None:
-    store_id = frame.chosen.store.store_id
-    options = {choice.store.store_id: choice.label for choice in frame.stores}
+def store_picker(stores: Iterable[StoreChoice], store_id: str) -> ui.select:
+    """A control to choose one of the stores."""
+    options = {choice.store.store_id: choice.label for choice in stores}
     picker = ui.select(options, label="Store", value=store_id, with_input=True)
-    picker.props("dense outlined options-dense").classes("t-store")
-    picker.on_value_change(lambda event: _go(frame, event.value or store_id, frame.period))
+    return picker.props("dense outlined options-dense").classes("t-store")
+
+
+def until_input(period: Period) -> ui.input:
+    """A control to choose the last day of a period."""
+    until = ui.input("Until", value=period.last.isoformat())
+    return until.props("type=date dense outlined").classes("t-until")
+
+
+def length_toggle(period: Period, label: str) -> ui.toggle:
+    """A control to choose the length of a period."""
+    length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=period.length)
+    return length.props(f'no-caps unelevated aria-label="{label}"').classes("t-length")
 
 
 def _period_controls(frame: Frame) -> None:
     store_id, period = frame.chosen.store.store_id, frame.period
     _step("chevron_left", "Earlier", lambda: _go(frame, store_id, period.shift(-1)))
-    until = (
-        ui.input("Until", value=period.last.isoformat())
-        .props("type=date dense outlined")
-        .classes("t-until")
-    )
+    until = until_input(period)
 
     def choose() -> None:
         last, newest = str(until.value), frame.chosen.last_day
-        _go(frame, store_id, parse_period(last, str(period.length), newest))
+        _go(frame, store_id, addresses.parse_period(last, str(period.length), newest))
 
     until.on("change", choose)
     _step("chevron_right", "Later", lambda: _go(frame, store_id, period.shift(1)))
-    length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=period.length)
-    length.props('no-caps unelevated aria-label="Length of the period"').classes("t-length")
+    length = length_toggle(period, "Length of the period")
     length.on_value_change(lambda event: _go(frame, store_id, Period(period.last, event.value)))
 
 
@@ -194,11 +194,8 @@ def log_unreachable(error: ViewsUnreachable) -> None:
 
 def say_unreachable() -> None:
     """Draw the message that replaces the numbers when the tables do not answer."""
-    say(
-        "The numbers cannot be read right now",
-        "The tables behind this page do not answer; `tally status` shows what runs.",
-        retry=True,
-    )
+    hint = "The tables behind this page do not answer; `tally status` shows what runs."
+    say("The numbers cannot be read right now", hint, retry=True)
 
 
 def say(title: str, text: str, retry: bool = False) -> None:
@@ -212,6 +209,13 @@ def say(title: str, text: str, retry: bool = False) -> None:
 def html(text: Markup) -> None:
     """Draw markup."""
     ui.html(str(text), sanitize=False).style("display: contents")
+
+
+def replace_content(box: ui.element, text: Markup) -> None:
+    """Draw markup in place of what is in the box."""
+    box.clear()
+    with box:
+        html(text)
 
 
 def panel(title_id: str = "", label: str = "") -> ui.element:
@@ -244,9 +248,8 @@ def _follow(clicked: Any, links: Sequence[str]) -> None:
 
 
 def _step(icon: str, label: str, act: Callable[[], None]) -> None:
-    ui.button(icon=icon, on_click=act).props(f'flat dense round aria-label="{label}"').tooltip(
-        label
-    )
+    button = ui.button(icon=icon, on_click=act)
+    button.props(f'flat dense round aria-label="{label}"').tooltip(label)
 
 
 def _go(frame: Frame, store_id: str, period: Period) -> None:

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
-from serving.metrics.formulas import MetricValue
+from serving.questions import catalogue
+from serving.questions.catalogue import MetricValue
+from tally.errors import UnknownName
 from tally.events.money import minor_digits
 from web.dashboard.shared.addresses import Period
-from web.dashboard.shared.figures import Card, CoverageCounts, Figures
+from web.dashboard.shared.figures import Card, CoverageCounts, Figures, Occupancy
 
 TITLES = {
     "revenue": "Revenue",
@@ -14,7 +17,6 @@ TITLES = {
     "average_basket": "Average basket",
     "units": "Units",
 }
-MONEY = ("revenue", "average_basket")
 BADGES = {
     "complete": ("✓", "Complete"),
     "provisional": ("◐", "Provisional"),
@@ -34,7 +36,7 @@ def value_text(card: Card, currency: str) -> str:
     """
     if card.value is None:
         return NOTHING
-    if card.metric in MONEY:
+    if card.metric in ("revenue", "average_basket"):
         return money_text(card.value, currency)
     return f"{card.value:,.3f}".rstrip("0").rstrip(".")
 
@@ -48,9 +50,8 @@ def money_text(minor: float, currency: str) -> str:
 
 def unit_text(card: Card, currency: str) -> str:
     """The unit of a card."""
-    return {"revenue": currency, "average_basket": f"{currency} a receipt", "units": "units"}.get(
-        card.metric, "receipts"
-    )
+    units = {"revenue": currency, "average_basket": f"{currency} a receipt", "units": "units"}
+    return units.get(card.metric, "receipts")
 
 
 def change_text(card: Card, period: Period, compared_quarters: int | None = None) -> str:
@@ -67,10 +68,12 @@ def change_text(card: Card, period: Period, compared_quarters: int | None = None
     days = f"the {period.length} days before"
     if card.change_percent is None:
         return f"nothing to compare with in {days}"
-    against = (
-        days if compared_quarters is None else f"the same {_duration(compared_quarters)} of {days}"
-    )
-    return f"{percent_text(card.change_percent)} vs {against}"
+    if compared_quarters is not None:
+        count, rest = divmod(compared_quarters, 96)
+        parts = [f"{count} day{'' if count == 1 else 's'}" if count else "", f"{rest / 4:g} h"]
+        part = " ".join(filter(None, parts if rest else parts[:1]))
+        days = f"the same {part} of {days}"
+    return f"{percent_text(card.change_percent)} vs {days}"
 
 
 def percent_text(percent: float) -> str:
@@ -89,24 +92,13 @@ def span_text(period: Period) -> str:
     return f"{period.first:%a %-d %b %Y} to {period.last:%a %-d %b %Y}"
 
 
-def _duration(quarters: int) -> str:
-    days, rest = divmod(quarters, 96)
-    parts = [
-        f"{days} day{'' if days == 1 else 's'}" if days else "",
-        f"{rest / 4:g} h" if rest else "",
-    ]
-    return " ".join(part for part in parts if part)
-
-
 def coverage_text(coverage: CoverageCounts) -> str:
     """The meaning of the coverage badge, in a sentence or two."""
     if coverage.state == "missing":
         return "Neither layer knows anything of this period. That is not the same as no sales."
-    counted = (
-        f"Every record that had arrived by {_instant(coverage.through)} is counted."
-        if coverage.through
-        else ""
-    )
+    counted = ""
+    if coverage.through:
+        counted = f"Every record that had arrived by {_instant(coverage.through)} is counted."
     if coverage.state == "complete":
         return counted
     if coverage.settled_until:
@@ -126,17 +118,14 @@ def _quarters(count: int) -> str:
     return f"{count:,} quarter hour{'' if count == 1 else 's'}"
 
 
-def _instant(instant: datetime | None) -> str:
-    return f"{instant:%-d %b %Y %H:%M} UTC" if instant else NOTHING
+def _instant(instant: datetime) -> str:
+    return f"{instant_text(instant, ZoneInfo('UTC'))} UTC"
 
 
 def note_text(figures: Figures) -> str:
     """A note on the currencies that the amounts leave out; empty if there are none."""
-    return (
-        f"Money in {', '.join(figures.other_currencies)} is not shown."
-        if figures.other_currencies
-        else ""
-    )
+    others = ", ".join(figures.other_currencies)
+    return f"Money in {others} is not shown." if others else ""
 
 
 @dataclass(frozen=True)
@@ -202,3 +191,48 @@ def duration_text(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
     return " ".join(f"{count:,} {unit}" for count, unit in parts if count) or "0 s"
+
+
+def number_text(metric_id: str, number: float, currency: str) -> str:
+    """A metric's number with its unit, or without one if the metric no longer exists."""
+    whole = int(number) if float(number).is_integer() else number
+    try:
+        style = UnitStyle(catalogue.metric(metric_id).entry.unit, currency)
+    except UnknownName:
+        return f"{whole:,}"
+    return f"{style.text(whole)} {style.word}".rstrip()
+
+
+def instant_text(instant: datetime, zone: ZoneInfo) -> str:
+    """The day and the time of an instant in a time zone.
+
+    >>> instant_text(datetime.fromisoformat("2026-11-23T09:02:05Z"), ZoneInfo("Europe/Rome"))
+    '23 Nov 2026 10:02'
+    """
+    return f"{instant.astimezone(zone):%-d %b %Y %H:%M}"
+
+
+def day_state_text(inside: Occupancy) -> str:
+    """The day, and how much is known of it, as text."""
+    known = sum(level is not None for _, level in inside.levels)
+    if inside.watch.is_withheld:
+        state = "withheld, for counters were silent"
+    elif known == 0:
+        state = "not known, for its first quarter hour is missing"
+    elif not inside.is_counted:
+        state = "no people counter has reported anything for it"
+    elif known < len(inside.levels):
+        state = f"{known} of {len(inside.levels)} quarter hours known: up to the first missing one"
+    elif not inside.watch.is_enough:
+        state = "estimated, for counters were silent"
+    else:
+        state = "complete" if inside.is_settled else "provisional"
+    return f"{inside.day:%a %-d %b}: {state}"
+
+
+def residue_text(inside: Occupancy) -> str:
+    """The residue at the end of the day as text, or why it is not known."""
+    if inside.residue is None:
+        return "Left over at the end of the day: not known before all of it is"
+    meaning = "Of an empty store this is the error of the counters"
+    return f"Left over at the end of the day: {inside.residue:,}. {meaning}"

@@ -1,19 +1,18 @@
 """Markup of the pages: text that is no Markup is escaped wherever it is put in."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from markupsafe import Markup, escape
 
 # Markup is taken as it is; whatever else is text.
 Content = object
 Attribute = str | float | None
+TableRows = Iterable[Markup]
 
 
 def element(tag: str, *content: Content, **attributes: Attribute) -> Markup:
-    """An element with this content; `class_` is its class, and `data_state` its `data-state`.
-
-    An attribute that is None is left out.
-    """
+    """An element; `class_` is its class, `data_state` its `data-state`; None is left out."""
     named = join(
         Markup(" {}='{}'").format(name.rstrip("_").replace("_", "-"), value)
         for name, value in attributes.items()
@@ -27,29 +26,19 @@ def join(parts: Iterable[Content], between: str = "") -> Markup:
     return Markup(between).join(map(escape, parts))
 
 
-def span(*content: Content, **attributes: Attribute) -> Markup:
-    """An element within a line."""
-    return element("span", *content, **attributes)
-
-
-def note(*content: Content, **attributes: Attribute) -> Markup:
-    """A line of small text below a number, or the outcome of an action."""
-    return element("p", *content, class_="t-known", **attributes)
+# An element within a line.
+span = partial(element, "span")
+# A line of small text below a number, or the outcome of an action.
+note = partial(element, "p", class_="t-known")
+# The line below a panel's title.
+subtitle = partial(element, "p", class_="t-sub")
+# A line of small text at the end of a panel or page.
+foot = partial(element, "p", class_="t-foot")
 
 
 def failure_text(reason: str) -> Markup:
     """The message why nothing was done, and what to do."""
     return note(f"⊘ {reason}", role="alert", data_refused="true")
-
-
-def subtitle(*content: Content, **attributes: Attribute) -> Markup:
-    """The line below a panel's title."""
-    return element("p", *content, class_="t-sub", **attributes)
-
-
-def foot(*content: Content, **attributes: Attribute) -> Markup:
-    """A line of small text at the end of a panel or page."""
-    return element("p", *content, class_="t-foot", **attributes)
 
 
 def second_line(text: Content) -> Markup:
@@ -89,18 +78,19 @@ def facts(values: Mapping[str, Content]) -> Markup:
 
 
 def table(
-    names: Iterable[Content],
-    rows: Iterable[Markup],
-    kind: str = "",
-    number: str | None = None,
+    names: Iterable[Content], rows: TableRows, kind: str = "", number: str | None = None
 ) -> Markup:
     """A table with a column of each name; `number`: the class of all columns but the first."""
-    heads = [
-        element("th", name, scope="col", class_=number if place else None)
-        for place, name in enumerate(names)
-    ]
-    head = element("thead", element("tr", *heads))
+    head = element("thead", element("tr", *_heads(names, number)))
     return element("table", head, element("tbody", *rows), class_=f"t-table {kind}".rstrip())
+
+
+def _heads(names: Iterable[Content], number: Attribute, role: Attribute = None) -> TableRows:
+    heads = []
+    for place, name in enumerate(names):
+        kind = number if place else None
+        heads.append(element("th", name, scope="col", role=role, class_=kind))
+    return heads
 
 
 def row(*cells: Content, **attributes: Attribute) -> Markup:
@@ -108,11 +98,7 @@ def row(*cells: Content, **attributes: Attribute) -> Markup:
     return element("tr", *(element("td", cell) for cell in cells), **attributes)
 
 
-def card_table(
-    names: Iterable[str],
-    rows: Iterable[Markup],
-    kind: str = "",
-) -> Markup:
+def card_table(names: Iterable[str], rows: TableRows, kind: str = "") -> Markup:
     """A table of which each row is a card on a phone, so it needs the roles that a table has."""
     head = element("thead", card_head(names), role="rowgroup")
     body = element("tbody", *rows, role="rowgroup")
@@ -122,11 +108,7 @@ def card_table(
 
 def card_head(names: Iterable[str], number: str | None = None) -> Markup:
     """The head of a stacked table; `number`: the class of all columns but the first."""
-    heads = (
-        element("th", name, scope="col", role="columnheader", class_=number if place else None)
-        for place, name in enumerate(names)
-    )
-    return element("tr", *heads, role="row")
+    return element("tr", *_heads(names, number, "columnheader"), role="row")
 
 
 def card_name(*content: Content) -> Markup:
@@ -136,8 +118,8 @@ def card_name(*content: Content) -> Markup:
 
 def card_row(name: Content, cells: Mapping[str, Content], **attributes: Attribute) -> Markup:
     """A row of a stacked table: what it is of, and its cells by the name of their column."""
-    shown = [
-        element("td", cell, role="cell", data_label=title)  # the label is shown on a phone
-        for title, cell in cells.items()
-    ]
-    return element("tr", card_name(name), *shown, role="row", **attributes)
+    shown = [card_name(name)]
+    for title, cell in cells.items():
+        # The label is shown on a phone.
+        shown.append(element("td", cell, role="cell", data_label=title))
+    return element("tr", *shown, role="row", **attributes)

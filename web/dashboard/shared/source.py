@@ -4,15 +4,13 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
-from alerting.queries.actions import ActionWriter, AlertActions
-from alerting.queries.alerts import AlertQueryService
+from alerting.queries.alerts import ActionWriter, AlertActions, AlertQueryService
 from runtime.http.work_pools import run_in_thread_if_large
-from schemas import loader
-from schemas.report import ReportShape
-from serving.engine.answer import QueryEngine
-from serving.engine.page_query import Query
-from serving.metrics import catalogue
+from schemas.metric import ReportShape
+from serving.answer import Query, QueryEngine
+from serving.questions import catalogue
 from serving.questions.known_stores import KnownStores
 from serving.questions.stores import Store, StoreRegistry
 from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
@@ -20,8 +18,16 @@ from serving.reports.report import ReportEngine, StoreReport
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from web.dashboard.shared.addresses import Period
-from web.dashboard.shared.figures import Figures, PeriodCells, compute_figures, main_currency
-from web.dashboard.shared.inside import METRIC, Occupancy, compute_occupancy, quarter_hours
+from web.dashboard.shared.figures import (
+    OCCUPANCY,
+    Figures,
+    Occupancy,
+    PeriodCells,
+    compute_figures,
+    compute_occupancy,
+    main_currency,
+    quarter_hours,
+)
 
 # The metrics by which all stores are compared, from the street to the till.
 COMPARED_METRICS = (
@@ -44,10 +50,8 @@ class StoreChoice:
     @property
     def label(self) -> str:
         """The store's name, followed by its id if that differs."""
-        store = self.store
-        return (
-            store.store_id if store.name == store.store_id else f"{store.name} ({store.store_id})"
-        )
+        name, store_id = self.store.name, self.store.store_id
+        return store_id if name == store_id else f"{name} ({store_id})"
 
 
 @dataclass(frozen=True)
@@ -86,19 +90,11 @@ class FigureSource:
         self._comparison_lock = asyncio.Semaphore()
 
     async def stores(self) -> list[StoreChoice]:
-        """Every store with events or in the stores file; numeric ids in numeric order.
-
-        Raises ViewsUnreachable.
-        """
+        """Every store with events or in the stores file, by id. Raises ViewsUnreachable."""
         # Sorted by length first, so that store 9 comes before store 10.
-        entries = sorted(
-            await self._stores.entries(),
-            key=lambda entry: (len(entry["store_id"]), entry["store_id"]),
-        )
-        return [
-            StoreChoice(self._registry.store(entry["store_id"]), entry["last_day"])
-            for entry in entries
-        ]
+        last_days = {entry["store_id"]: entry["last_day"] for entry in await self._stores.entries()}
+        store_ids = sorted(last_days, key=lambda store_id: (len(store_id), store_id))
+        return [StoreChoice(self._registry.store(id_), last_days[id_]) for id_ in store_ids]
 
     async def figures(self, store: Store, period: Period) -> Figures:
         """The figures of one store's period against the one before. Raises ViewsUnreachable."""
@@ -106,31 +102,25 @@ class FigureSource:
             self._read_cells(store, period), self._read_cells(store, period.shift(-1))
         )
         # The currency is chosen by this period and used for both, so that they can be compared.
-        currency = main_currency(now.cells, store.currency)
-        return await run_in_thread_if_large(
-            len(now.cells) + len(before.cells), compute_figures, now, before, store.clock, currency
+        currency, size = (
+            main_currency(now.cells, store.currency),
+            len(now.cells) + len(before.cells),
         )
+        work = partial(compute_figures, now, before, store.clock, currency)
+        return await run_in_thread_if_large(size, work)
 
     async def occupancy(self, store: Store, period: Period) -> Occupancy:
         """Persons inside on the last day of the period. Raises ViewsUnreachable."""
         quarters = [quarter_hours(store, period.last)]
-        [answer] = await self._query_engine.read(
-            Query(catalogue.metric(METRIC), quarters, (), None)
-        )
+        query = Query(catalogue.metric(OCCUPANCY), quarters, (), None)
+        [answer] = await self._query_engine.read(query)
         return compute_occupancy(store, period.last, answer.result_cells)
 
-    async def reports(self, store: Store, period: Period) -> list[StoreReport | WithheldValue]:
-        """Every report of the catalogue, in its order. Raises ViewsUnreachable."""
-        shapes = [*loader.reports().values()]
+    async def reports(
+        self, shapes: Sequence[ReportShape], store: Store, period: Period
+    ) -> list[StoreReport | WithheldValue]:
+        """These reports; a withheld one is returned as such. Raises ViewsUnreachable."""
         return await self._reports.reports(shapes, _span(store, period))
-
-    async def report(
-        self, shape: ReportShape, store: Store, period: Period
-    ) -> StoreReport | WithheldValue:
-        """One report. Raises ViewsUnreachable."""
-        # The method for several reports returns a withheld report instead of raising an error.
-        (found,) = await self._reports.reports([shape], _span(store, period))
-        return found
 
     async def comparisons(
         self, store: Store, period: Period
@@ -141,13 +131,11 @@ class FigureSource:
         return found
 
     async def _read_cells(self, store: Store, period: Period) -> PeriodCells:
-        quarters = period.quarter_hours(store)
         # Every metric of the page is computed from the parts of this metric's family.
-        [answer] = await self._query_engine.read(
-            Query(catalogue.metric("revenue"), [quarters], (), None)
-        )
+        query = Query(catalogue.metric("revenue"), [period.quarter_hours(store)], (), None)
+        [answer] = await self._query_engine.read(query)
         return PeriodCells(period.days, answer.result_cells, answer.through)
 
 
 def _span(store: Store, period: Period) -> StoreSpan:
-    return StoreSpan(store.store_id, store.clock, period.store_span(store))
+    return StoreSpan(store.store_id, store.clock, period.span(store.clock))

@@ -1,7 +1,4 @@
-"""The overview page: one row per store, a fixed number of stores per page.
-
-On a phone the cells of a row are stacked.
-"""
+"""The overview page: one row per store, whose cells are stacked on a phone."""
 
 import asyncio
 import time
@@ -11,24 +8,14 @@ from math import ceil
 from markupsafe import Markup
 from nicegui import ui
 
-from serving.metrics import catalogue
+from serving.questions import catalogue
 from serving.reports.comparison import ComparedValue, WithheldValue
 from tally.errors import ViewsUnreachable
+from web.dashboard.shared import markup
 from web.dashboard.shared.addresses import Period, overview_address, store_address
 from web.dashboard.shared.frame import Frame, html, log_unreachable, show_frame
 from web.dashboard.shared.labels import NOTHING, TITLES, UnitStyle, percent_text
-from web.dashboard.shared.markup import (
-    Attribute,
-    Content,
-    card_head,
-    card_name,
-    chip,
-    element,
-    join,
-    link,
-    second_line,
-    span,
-)
+from web.dashboard.shared.markup import Content, chip, element, join, link, second_line, span
 from web.dashboard.shared.source import (
     COMPARED_METRICS,
     FigureSource,
@@ -51,13 +38,10 @@ async def show_overview(source: FigureSource, selection: PageSelection, number: 
     """Draw the overview; `number` is the page number as the address has it, unchecked text."""
     stores, period = selection.stores, selection.period
     page = _page_number(number, len(stores))
-
     first = StoreChoice(stores[0].store, newest_day(stores))
-
-    def address(_: str, address_period: Period) -> str:
-        return overview_address(address_period, page)
-
-    show_frame(Frame("overview", "All stores", period, address, first))
+    show_frame(
+        Frame("overview", "All stores", period, lambda _, to: overview_address(to, page), first)
+    )
     shown = stores[(page - 1) * STORES_A_PAGE : page * STORES_A_PAGE]
     with ui.element("main").classes("t-body"):
         rows = OverviewRows(source, period)
@@ -74,10 +58,7 @@ async def show_overview(source: FigureSource, selection: PageSelection, number: 
 
 
 class OverviewRows:
-    """The rows of one page, filled one store after the other.
-
-    Filling them all at once would be seconds of work before anything is shown.
-    """
+    """The rows of one page, filled one by one: all at once would be seconds before any is shown."""
 
     def __init__(self, source: FigureSource, period: Period) -> None:
         self._source, self._period = source, period
@@ -87,7 +68,7 @@ class OverviewRows:
     def draw(self, stores: Sequence[StoreChoice]) -> None:
         """Draw the table with rows that have no numbers yet."""
         with ui.element("table").classes("t-table t-stores").props('role="table"'):
-            head = str(card_head(["Store", *_titles(), _STATE], "t-num"))
+            head = str(markup.card_head(["Store", *_titles(), _STATE], "t-num"))
             ui.html(head, sanitize=False, tag="thead").props('role="rowgroup"')
             with ui.element("tbody").props('role="rowgroup"'):
                 for choice in stores:
@@ -127,15 +108,13 @@ class OverviewRows:
 
     def _name(self, choice: StoreChoice) -> Markup:
         address = store_address(choice.store.store_id, self._period)
-        return card_name(link(address, choice.label))
+        return markup.card_name(link(address, choice.label))
 
 
 def number_cells(found: Sequence[ComparedValue | WithheldValue], currency: str) -> Markup:
     """The cells of a store: each value with its change, and the overall state."""
-    cells = (
-        _number_cell(title, metric, compared, currency)
-        for title, metric, compared in zip(_titles(), COMPARED_METRICS, found, strict=True)
-    )
+    named = zip(_titles(), COMPARED_METRICS, found, strict=True)
+    cells = (_number_cell(*name_and_value, currency) for name_and_value in named)
     states = [number_state(compared) for compared in found]
     numbers = sum(state not in ("unknown", "withheld") for state in states)
     # The note is shown only if some numbers are known and some are not.
@@ -178,12 +157,11 @@ def _mark(state: NumberState) -> Content:
     if state == "complete":
         return ""
     sign, word = STATES[state]
-    classes = f"t-mark t-{state}"
-    mark = span(sign, class_=classes, title=word, role="img", aria_label=word)
+    mark = span(sign, class_=f"t-mark t-{state}", title=word, role="img", aria_label=word)
     return join([mark, " "])
 
 
-def _cell(name: str, *content: Content, **attributes: Attribute) -> Markup:
+def _cell(name: str, *content: Content, **attributes: markup.Attribute) -> Markup:
     # The label is shown beside the number where the head is hidden.
     return element("td", *content, role="cell", class_="t-num", data_label=name, **attributes)
 
@@ -198,18 +176,9 @@ def _page_number(text: str, stores: int) -> int:
 
 def _page_links(stores: int, page: int, period: Period) -> Markup:
     first, last = (page - 1) * STORES_A_PAGE + 1, min(page * STORES_A_PAGE, stores)
-    links = [
-        (page > 1, "prev", page - 1, "Previous stores"),
-        (last < stores, "next", page + 1, "Next stores"),
-    ]
-    return element(
-        "nav",
-        span(f"Stores {first:,} to {last:,} of {stores:,}"),
-        *(
-            link(overview_address(period, number), word, rel=rel)
-            for is_there, rel, number, word in links
-            if is_there
-        ),
-        class_="t-links",
-        aria_label="Pages of stores",
-    )
+    links = [span(f"Stores {first:,} to {last:,} of {stores:,}")]
+    if page > 1:
+        links.append(link(overview_address(period, page - 1), "Previous stores", rel="prev"))
+    if last < stores:
+        links.append(link(overview_address(period, page + 1), "Next stores", rel="next"))
+    return element("nav", *links, class_="t-links", aria_label="Pages of stores")

@@ -4,23 +4,12 @@ from math import floor
 from zoneinfo import ZoneInfo
 
 from serving.reports.comparison import ComparedValue, ComparisonState, WithheldValue
-from serving.reports.items import ItemEntry
 from serving.reports.report import StoreReport
-from serving.reports.series import DayEntry, HourEntry, StayEntry
+from serving.reports.series import DayEntry, HourEntry, ItemEntry, StayEntry
+from web.dashboard.shared import charts
 from web.dashboard.shared.addresses import Period
-from web.dashboard.shared.charts import (
-    BAR_LEGEND,
-    BATCH,
-    INK,
-    MISSING,
-    QUIET,
-    Options,
-    axis_name_options,
-    bar_axes,
-    bars,
-    heat_map,
-)
-from web.dashboard.shared.labels import BADGES, NOTHING, UnitStyle, percent_text
+from web.dashboard.shared.charts import BAR_LEGEND, BATCH, INK, MISSING, QUIET, Options, bars
+from web.dashboard.shared.labels import BADGES, NOTHING, UnitStyle, instant_text, percent_text
 
 NumberState = ComparisonState
 # For each state: a sign and a word, so that neither depends on colour.
@@ -32,7 +21,12 @@ STATES: dict[NumberState, tuple[str, str]] = {
     "unknown": ("○", "Nothing known"),
     "withheld": ("⊘", "Withheld"),
 }
-_MAX_NAMED = 5
+PIVOTS = {
+    "day": "by day",
+    "hour_of_week": "by hour of the week",
+    "stay_time": "by stay time",
+    "item": "by item",
+}
 # States without a number make a result partial if other numbers are known; then the other states
 # from the worst to the best.
 _NO_NUMBER: tuple[NumberState, ...] = ("unknown", "withheld")
@@ -90,23 +84,20 @@ def completeness_text(found: ComparedValue) -> str:
 
 
 def silent_text(found: ComparedValue) -> str:
-    """The sensors that were present for less time than they should have been, the worst first.
-
-    The text names at most five, and how many more there are.
-    """
+    """The five sensors that were absent most, the worst first, and how many more were absent."""
     sensors = [
         f"{name} was there for {floor(100 * share)} % of the open hours"
         for share, name in found.sensor_coverage.silent_sensors()
     ]
-    more = len(sensors) - _MAX_NAMED
-    return ", ".join(sensors[:_MAX_NAMED]) + (f", and {more} more" if more > 0 else "")
+    more = len(sensors) - 5
+    return ", ".join(sensors[:5]) + (f", and {more} more" if more > 0 else "")
 
 
 def through_text(found: ComparedValue, zone: ZoneInfo) -> str:
     """The instant by which every arrived record is counted, in the store's zone, as text."""
     if found.through is None:
         return f"{NOTHING} (not each of these days has been rebuilt yet)"
-    return f"{found.through.astimezone(zone):%-d %b %Y %H:%M} ({zone.key})"
+    return f"{instant_text(found.through, zone)} ({zone.key})"
 
 
 def remainder_text(found: StoreReport, style: UnitStyle) -> str:
@@ -141,16 +132,6 @@ def quality_text(found: ComparedValue) -> str:
     return "Every quarter hour has its final answer."
 
 
-PIVOTS = {
-    "day": "by day",
-    "hour_of_week": "by hour of the week",
-    "stay_time": "by stay time",
-    "item": "by item",
-}
-# The number of article bars that a panel has room for.
-_SMALL_ITEMS = 6
-
-
 def report_chart(report: StoreReport, style: UnitStyle, is_small: bool) -> Options:
     """The chart of a report; a small one has no room for the name of the axis below."""
     # Chosen by the type of the entries instead of the pivot's name: each type has its own chart.
@@ -159,14 +140,20 @@ def report_chart(report: StoreReport, style: UnitStyle, is_small: bool) -> Optio
     stays = [entry for entry in report.series if isinstance(entry, StayEntry)]
     items = [entry for entry in report.series if isinstance(entry, ItemEntry)]
     if items:
-        options = _by_item([*items[:_SMALL_ITEMS]] if is_small else items, style)
+        # A panel has room for six bars of articles.
+        options = _by_item(items[:6] if is_small else items, style)
     elif hours:
         options = _by_hour_of_week(hours, style)
     elif stays:
         options = _by_stay_time(stays, style)
     else:
         options = _by_day(days, report, style)
-    return _small(options) if is_small else options
+    if not is_small:
+        return options
+    # A colour legend stays, because the darkest colour means nothing without it.
+    bottom = 42 if "visualMap" in options else 2
+    grid = {**options["grid"], "bottom": bottom}
+    return {**options, "grid": grid, "xAxis": {**options["xAxis"], "name": ""}}
 
 
 def has_chart(report: StoreReport) -> bool:
@@ -178,10 +165,8 @@ def describe_chart(report: StoreReport) -> str:
     """The chart in words, for screen readers."""
     known = sum(entry.value is not None for entry in report.series)
     word = STATES[report.comparison.state][1].lower()
-    return (
-        f"{report.shape.title}: chart {PIVOTS[report.shape.pivot]},"
-        f" {known} of {len(report.series)} values known, {word}"
-    )
+    chart = f"{report.shape.title}: chart {PIVOTS[report.shape.pivot]}"
+    return f"{chart}, {known} of {len(report.series)} values known, {word}"
 
 
 def stay_text(entry: StayEntry) -> str:
@@ -190,14 +175,13 @@ def stay_text(entry: StayEntry) -> str:
     >>> stay_text(StayEntry(0, 5, 1)), stay_text(StayEntry(240, None, 1))
     ('0–5', '240+')
     """
-    if entry.to_minutes is None:
-        return f"{entry.from_minutes}+"
-    return f"{entry.from_minutes}–{entry.to_minutes}"
+    end = "+" if entry.to_minutes is None else f"–{entry.to_minutes}"
+    return f"{entry.from_minutes}{end}"
 
 
 def _by_day(entries: list[DayEntry], report: StoreReport, style: UnitStyle) -> Options:
     starts = [entry.day.start.astimezone(report.request.zone) for entry in entries]
-    days = [f"{start:%a} {start.day} {start:%b}" for start in starts]
+    days = [f"{start:%a %-d %b}" for start in starts]
     before = {
         "type": "line",
         "name": f"{len(entries)} days before",
@@ -234,7 +218,7 @@ def _by_item(entries: list[ItemEntry], style: UnitStyle) -> Options:
     frame = _axes(style.axis, [item_text(entry) for entry in entries], style)
     names = {**frame["xAxis"], "inverse": True, "name": ""}
     names["axisLabel"] = {"color": QUIET, "width": 120, "overflow": "truncate", "interval": 0}
-    amounts = {**frame["yAxis"], **axis_name_options(style.axis, 30)}
+    amounts = {**frame["yAxis"], **charts.axis_name_options(style.axis, 30)}
     values = [
         {
             "value": style.axis_value(entry.value),
@@ -261,7 +245,7 @@ def _by_hour_of_week(entries: list[HourEntry], style: UnitStyle) -> Options:
     values = [entry.value for entry in entries if entry.value is not None]
     most = max(values, default=0)
     behind = f" {style.word} an hour" if style.word else ""
-    return heat_map(
+    return charts.heat_map(
         points,
         f"mean {style.axis} an hour" if style.word else style.axis,
         style.axis_value(most) or 0,
@@ -270,17 +254,6 @@ def _by_hour_of_week(entries: list[HourEntry], style: UnitStyle) -> Options:
 
 
 def _axes(name: str, categories: list[str], style: UnitStyle) -> Options:
-    options = bar_axes(name, categories, style.axis, right=22, top=44)
+    options = charts.bar_axes(name, categories, style.axis, right=22, top=44)
     labels = {**options["yAxis"]["axisLabel"], "hideOverlap": True}
     return {**options, "yAxis": {**options["yAxis"], "axisLabel": labels}}
-
-
-def _small(options: Options) -> Options:
-    """The chart without the name of the axis below, which only the report's page shows."""
-    # A colour legend stays, because the darkest colour means nothing without it.
-    bottom = 42 if "visualMap" in options else 2
-    return {
-        **options,
-        "grid": {**options["grid"], "bottom": bottom},
-        "xAxis": {**options["xAxis"], "name": ""},
-    }

@@ -1,7 +1,4 @@
-"""A report's number as markup, with text for people and attributes for programs.
-
-`data-` attributes hold the numbers as JSON, as the API answers them.
-"""
+"""A report's numbers as markup: text for people, and `data-` attributes as the API answers."""
 
 import json
 from collections.abc import Mapping
@@ -9,26 +6,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from serving.metrics.formulas import MetricValue
+from serving.questions.catalogue import MetricValue
 from serving.reports.comparison import ComparedValue, WithheldValue
-from serving.reports.items import ItemEntry
 from serving.reports.report import CompanionValue, StoreReport
-from serving.reports.series import DayEntry, HourEntry, StayEntry
+from serving.reports.series import DayEntry, HourEntry, ItemEntry, StayEntry
 from tally.time.instants import format_instant
+from web.dashboard.shared import markup
 from web.dashboard.shared.addresses import Period
 from web.dashboard.shared.charts import WEEKDAY_NAMES
 from web.dashboard.shared.labels import NOTHING, UnitStyle
-from web.dashboard.shared.markup import (
-    Attribute,
-    Content,
-    chip,
-    element,
-    join,
-    note,
-    second_line,
-    span,
-    table,
-)
+from web.dashboard.shared.markup import Attribute, Content, chip, element, join, note, span, table
 from web.dashboard.stores.report_figures import (
     STATES,
     NumberState,
@@ -41,7 +28,6 @@ from web.dashboard.stores.report_figures import (
 
 # The names of a table's columns, and its rows.
 TableParts = tuple[list[str], list[Markup]]
-_HOURS = range(24)
 _PART = span(STATES["partial"][0], role="img", aria_label="some are missing")
 
 
@@ -55,29 +41,22 @@ def figure(
 ) -> Markup:
     """The value with its unit, change and known share; the reason instead if it is withheld."""
     values: dict[str, Any] = {}
+    number, unit, known = NOTHING, Markup(""), Markup("")
     if isinstance(found, WithheldValue):
-        reason = found.reason[:1].upper() + found.reason[1:]
-        lines = [_value(NOTHING), _change(reason)]
+        change = found.reason[:1].upper() + found.reason[1:]
     else:
+        number, change = style.text(found.value), comparison_text(found, period)
         # A dash has no unit, because with one it would look like a number.
-        word = style.word if found.value is not None else ""
-        unit = span(word, class_="t-unit") if word else ""
-        lines = [
-            _value(style.text(found.value), unit),
-            _change(comparison_text(found, period)),
-            note(completeness_text(found)),
-        ]
-        values = machine_values(found)
+        if found.value is not None and style.word:
+            unit = span(style.word, class_="t-unit")
+        known, values = note(completeness_text(found)), machine_values(found)
+    lines = (
+        element("div", number, unit, class_="t-value"),
+        element("p", change, class_="t-change"),
+        known,
+    )
     named = {"data_report": report_id, "data_state": number_state(found)}
     return element("div", *lines, class_="t-figure", **named, **data_attributes(values))
-
-
-def _value(*content: Content) -> Markup:
-    return element("div", *content, class_="t-value")
-
-
-def _change(text: str) -> Markup:
-    return element("p", text, class_="t-change")
 
 
 def beside_value(beside: CompanionValue) -> Markup:
@@ -161,8 +140,7 @@ def _stays(report: StoreReport, style: UnitStyle) -> TableParts:
 
 def _items(report: StoreReport, style: UnitStyle) -> TableParts:
     days = (report.request.span.end - report.request.span.start).days
-    unit = style.word
-    names = ["Item", f"These days, {unit}", f"{days} days before, {unit}"]
+    names = ["Item", f"These days, {style.word}", f"{days} days before, {style.word}"]
     share, count = UnitStyle("fraction", ""), UnitStyle("units", "")
     rows = [
         _row(
@@ -183,7 +161,7 @@ def _item(entry: ItemEntry) -> Markup:
     name = item_text(entry)
     # The line below shows the id if it differs from the name, and the category.
     more = [text for text in (entry.item_id, entry.category) if text and text != name]
-    return span(name, second_line(" · ".join(more)), class_="t-item")
+    return span(name, markup.second_line(" · ".join(more)), class_="t-item")
 
 
 def _hours(report: StoreReport, style: UnitStyle) -> TableParts:
@@ -191,13 +169,10 @@ def _hours(report: StoreReport, style: UnitStyle) -> TableParts:
     hours = [entry for entry in report.series if isinstance(entry, HourEntry)]
     entries = {(entry.weekday, entry.hour): entry for entry in hours}
     weekdays = range(1, len(WEEKDAY_NAMES) + 1)
-    rows = [
-        _row(
-            f"{hour:02d}:00",
-            *(_hour(entries.get((day, hour)), style) for day in weekdays),
-        )
-        for hour in _HOURS
-    ]
+    rows = []
+    for hour in range(24):
+        cells = (_hour(entries.get((day, hour)), style) for day in weekdays)
+        rows.append(_row(f"{hour:02d}:00", *cells))
     return ["Hour", *WEEKDAY_NAMES], rows
 
 
@@ -234,6 +209,5 @@ def _number(
     elif is_part:
         mark = join([_PART, " "])
     # The mark stands before the number, so that the digits of a column stay aligned.
-    text = style.text(value)
-    values = data_attributes({name: value})
-    return element("td", mark, text, class_="t-num", **place, **values)
+    attributes = {**place, **data_attributes({name: value})}
+    return element("td", mark, style.text(value), class_="t-num", **attributes)

@@ -1,45 +1,33 @@
-"""The page of a store: its sales, the persons inside, and a panel for each report."""
+"""The page of a store (sales, persons inside, a panel for each report), and that of one report."""
 
 from collections.abc import Sequence
 from functools import partial
 
+from markupsafe import Markup
 from nicegui import ui
 
 from alerting.queries.alerts import ListedAlert
 from schemas import loader
+from schemas.metric import ReportShape
 from serving.reports.comparison import WithheldValue
 from serving.reports.report import StoreReport
+from tally.time.instants import format_instant
 from tally.time.windows import WINDOW
-from web.dashboard.alerts.marks import (
-    PlaceLookup,
-    StoreAlerts,
-    add_marks,
-    describe_marks,
-    mark_links,
-    place_marks,
-)
+from web.dashboard.alerts.marks import ChartAlerts, StoreAlerts, place_of_day, show_alert_chart
 from web.dashboard.alerts.markup import MARK_KEY, alert_table
-from web.dashboard.shared import charts, labels
-from web.dashboard.shared.addresses import Period, inbox_address, report_address, store_address
-from web.dashboard.shared.figures import Figures
+from web.dashboard.shared import addresses, charts, labels, markup
+from web.dashboard.shared.addresses import Period, answer_address, inbox_address, report_address
+from web.dashboard.shared.figures import Figures, Occupancy
 from web.dashboard.shared.frame import Frame, chart, html, keep_current, panel, show_frame
-from web.dashboard.shared.inside import Occupancy, day_state_text, occupancy_chart, residue_text
 from web.dashboard.shared.labels import UnitStyle
-from web.dashboard.shared.markup import element, foot, link, note, scroll, span, subtitle
+from web.dashboard.shared.markup import Content, element, link, note, scroll, span, subtitle
 from web.dashboard.shared.source import FigureSource, PageSelection, StoreChoice
-from web.dashboard.stores.report_figures import (
-    describe_chart,
-    has_chart,
-    number_state,
-    remainder_text,
-    report_chart,
-)
-from web.dashboard.stores.report_markup import beside_value, figure, report_chip
+from web.dashboard.stores import report_figures
+from web.dashboard.stores.report_figures import number_state
+from web.dashboard.stores.report_markup import beside_value, figure, report_chip, series_table
 
 REFRESH_SECONDS = 30.0
 _MAX_LISTED = 6
-# Alerts, their places on the chart's axis, and the store by whose clock they are shown.
-ChartAlerts = tuple[Sequence[ListedAlert], PlaceLookup, StoreChoice]
 # The reports read all families, which is several times the work of the figures above them.
 REPORTS_REFRESH_SECONDS = 120.0
 
@@ -47,29 +35,23 @@ REPORTS_REFRESH_SECONDS = 120.0
 async def show_store(source: FigureSource, selection: PageSelection) -> None:
     """Draw the page of a store."""
     chosen, period = selection.chosen, selection.period
-    show_frame(Frame("store", chosen.label, period, store_address, chosen, selection.stores))
+    show_frame(
+        Frame("store", chosen.label, period, addresses.store_address, chosen, selection.stores)
+    )
     alerts = StoreAlerts(source.alerts, chosen, period)
     figures = partial(source.figures, chosen.store, period)
     inside = partial(source.occupancy, chosen.store, period)
-    reports = partial(source.reports, chosen.store, period)
+    shapes = [*loader.reports().values()]
+    reports = partial(source.reports, shapes, chosen.store, period)
     with ui.element("main").classes("t-body"):
-        await keep_current(
-            lambda: alerts.load_with_alerts(figures),
-            partial(_show_figures, alerts=alerts),
-            REFRESH_SECONDS,
-        )
-        await keep_current(
-            lambda: alerts.load_with_alerts(inside),
-            partial(_show_occupancy, chosen=chosen),
-            REFRESH_SECONDS,
-        )
+        draw_figures = partial(_show_figures, alerts=alerts)
+        await keep_current(partial(alerts.load_with, figures), draw_figures, REFRESH_SECONDS)
+        draw_inside = partial(_show_occupancy, chosen=chosen)
+        await keep_current(partial(alerts.load_with, inside), draw_inside, REFRESH_SECONDS)
         # Reports are loaded apart from the figures, which are refreshed more often.
         html(element("h2", "Reports", class_="t-heading", id="reports"))
-        await keep_current(
-            lambda: alerts.load_with_alerts(reports),
-            partial(_show_reports, chosen=chosen, period=period),
-            REPORTS_REFRESH_SECONDS,
-        )
+        load, draw = partial(alerts.load_with, reports), partial(_show_reports, alerts=alerts)
+        await keep_current(load, draw, REPORTS_REFRESH_SECONDS)
 
 
 def _show_figures(found: tuple[Figures, list[ListedAlert]], alerts: StoreAlerts) -> None:
@@ -79,23 +61,18 @@ def _show_figures(found: tuple[Figures, list[ListedAlert]], alerts: StoreAlerts)
     with ui.element("section").classes("t-cards").props('aria-label="Sums of the period"'):
         for card in figures.cards:
             unit = span(labels.unit_text(card, figures.currency), class_="t-unit")
-            value = element(
-                "div", labels.value_text(card, figures.currency), unit, class_="t-value"
-            )
+            number = labels.value_text(card, figures.currency)
             change = labels.change_text(card, period, figures.compared_quarters)
-            html(
-                element(
-                    "article",
-                    element("h2", labels.TITLES[card.metric]),
-                    value,
-                    element("div", change, class_="t-change"),
-                    class_="t-card",
-                )
+            lines = (
+                element("h2", labels.TITLES[card.metric]),
+                element("div", number, unit, class_="t-value"),
+                element("div", change, class_="t-change"),
             )
+            html(element("article", *lines, class_="t-card"))
     with ui.element("section").classes("t-panels").props('aria-label="Charts of the period"'):
         with ui.element("article").classes("t-panel"):
-            title, days = "Revenue by day", charts.describe_days(figures.days)
-            html(element("h2", title) + subtitle(days))
+            title = "Revenue by day"
+            html(element("h2", title) + subtitle(charts.describe_days(figures.days)))
             options = charts.revenue_by_day(figures, chosen.store.tz)
             show_alert_chart(options, title, (listed, place_of_day(period, chosen), chosen))
         with ui.element("article").classes("t-panel"):
@@ -103,7 +80,7 @@ def _show_figures(found: tuple[Figures, list[ListedAlert]], alerts: StoreAlerts)
             html(element("h2", title) + subtitle("Mean number of receipts in each hour"))
             chart(charts.receipts_by_hour_of_week(figures), title)
     _show_alerts(alerts.filter_period(listed), chosen, period)
-    html(foot(f"{labels.note_text(figures)} The same numbers by HTTP: /v1/metrics"))
+    html(markup.foot(f"{labels.note_text(figures)} The same numbers by HTTP: /v1/metrics"))
 
 
 def _show_coverage(figures: Figures) -> None:
@@ -119,12 +96,9 @@ def _show_alerts(alerts: Sequence[ListedAlert], chosen: StoreChoice, period: Per
         return
     store_id = chosen.store.store_id
     with panel("marked"):
+        title = element("h2", "Alerts of these days", id="marked")
         shown = alert_table(alerts[:_MAX_LISTED], {store_id: chosen})
-        html(
-            element("h2", "Alerts of these days", id="marked")
-            + MARK_KEY
-            + scroll(shown, aria_labelledby="marked")
-        )
+        html(title + MARK_KEY + scroll(shown, aria_labelledby="marked"))
         left = len(alerts) - _MAX_LISTED
         more = f"{left:,} more are in the inbox" if left > 0 else "Inbox of this store"
         html(note(link(inbox_address(period, store_id), more)))
@@ -135,59 +109,57 @@ def _show_occupancy(found: tuple[Occupancy, list[ListedAlert]], chosen: StoreCho
     title = "Persons inside (by the counters)"
     number = "" if inside.residue is None else inside.residue
     with panel(label=title):
-        html(element("h2", title) + subtitle(day_state_text(inside)))
+        html(element("h2", title) + subtitle(labels.day_state_text(inside)))
         # For a day without any counter events, the line would suggest that the store was empty.
         if inside.is_counted:
             places = {end - WINDOW: place for place, (end, _) in enumerate(inside.levels)}
-            show_alert_chart(
-                occupancy_chart(inside), title, (alerts, places.get, chosen), "t-small"
-            )
-            html(note(residue_text(inside), data_residue=number))
+            marks = (alerts, places.get, chosen)
+            show_alert_chart(charts.occupancy_chart(inside), title, marks, "t-small")
+            html(note(labels.residue_text(inside), data_residue=number))
 
 
 def _show_reports(
-    found: tuple[Sequence[StoreReport | WithheldValue], list[ListedAlert]],
-    chosen: StoreChoice,
-    period: Period,
+    found: tuple[Sequence[StoreReport | WithheldValue], list[ListedAlert]], alerts: StoreAlerts
 ) -> None:
-    reports, alerts = found
+    reports, listed = found
+    place_of = place_of_day(alerts.period, alerts.chosen)
     with ui.element("section").classes("t-reports").props('aria-labelledby="reports"'):
-        for report_id, report in zip(loader.reports(), reports, strict=True):
+        for shape, report in zip(loader.reports().values(), reports, strict=True):
             with ui.element("article").classes("t-panel t-report"):
                 # A report only marks alerts on its own metric; otherwise ten charts would repeat
                 # all marks.
-                metric = loader.reports()[report_id].metric
-                metric_alerts = [alert for alert in alerts if alert.metric == metric]
-                _show_report(
-                    report_id, report, (metric_alerts, place_of_day(period, chosen), chosen), period
-                )
+                metric_alerts = [alert for alert in listed if alert.metric == shape.metric]
+                marks = (metric_alerts, place_of, alerts.chosen)
+                _show_report(shape, report, marks, alerts.period)
 
 
 def _show_report(
-    report_id: str, found: StoreReport | WithheldValue, marks: ChartAlerts, period: Period
+    shape: ReportShape, found: StoreReport | WithheldValue, marks: ChartAlerts, period: Period
 ) -> None:
-    shape, chosen = loader.reports()[report_id], marks[2]
+    chosen = marks[2]
     compared = found if isinstance(found, WithheldValue) else found.comparison
-    style = report_style(found, chosen)
+    style = _report_style(found, chosen)
     state = report_chip(number_state(compared))
     html(
         element("div", element("h3", shape.title), state, class_="t-line")
         + subtitle(shape.data_source)
-        + figure(report_id, compared, style, period)
+        + figure(shape.id, compared, style, period)
     )
-    # An empty chart would say no more than the dash above it.
-    if isinstance(found, StoreReport) and has_chart(found):
-        options = report_chart(found, style, is_small=True)
-        # A window has a place only on an axis of days.
-        if shape.pivot == "day":
-            show_alert_chart(options, describe_chart(found), marks, "t-small")
-        else:
-            chart(options, describe_chart(found), "t-small")
-    if isinstance(found, StoreReport) and found.companion is not None:
-        html(note(f"{found.companion.name}: ", beside_value(found.companion)))
-    if isinstance(found, StoreReport) and (left := remainder_text(found, style)):
-        html(note(left))
-    address = report_address(report_id, chosen.store.store_id, period)
+    # An empty chart would say no more than the dash above it, so it is left out.
+    if isinstance(found, StoreReport):
+        if report_figures.has_chart(found):
+            options = report_figures.report_chart(found, style, is_small=True)
+            label = report_figures.describe_chart(found)
+            # A window has a place only on an axis of days.
+            if shape.pivot == "day":
+                show_alert_chart(options, label, marks, "t-small")
+            else:
+                chart(options, label, "t-small")
+        if found.companion is not None:
+            html(note(f"{found.companion.name}: ", beside_value(found.companion)))
+        if left := report_figures.remainder_text(found, style):
+            html(note(left))
+    address = report_address(shape.id, chosen.store.store_id, period)
     unseen = span(f" of {shape.title}", class_="t-unseen")
     html(
         element("p", shape.how_to_read, class_="t-read")
@@ -195,25 +167,81 @@ def _show_report(
     )
 
 
-def place_of_day(period: Period, chosen: StoreChoice) -> PlaceLookup:
-    """A function from an instant to the number of its local day in the period, from 0."""
-    days = {day: place for place, day in enumerate(period.days)}
-    return lambda instant: days.get(chosen.store.clock.day(instant))
-
-
-def show_alert_chart(
-    options: charts.Options, label: str, marked_alerts: ChartAlerts, size: str = ""
-) -> None:
-    """Draw a chart with alert marks above it, each of which links to its alert's page."""
-    alerts, place_of, chosen = marked_alerts
-    marks = place_marks(alerts, place_of)
-    links = mark_links(marks, chosen)
-    chart(add_marks(options, marks, chosen), f"{label}{describe_marks(marks)}", size, links)
-
-
-def report_style(found: StoreReport | WithheldValue, chosen: StoreChoice) -> UnitStyle:
-    """The unit style of a report's numbers; money without a currency gets the store's."""
+def _report_style(found: StoreReport | WithheldValue, chosen: StoreChoice) -> UnitStyle:
     if isinstance(found, WithheldValue):
         return UnitStyle("", chosen.store.currency)
+    # Money without a currency gets the store's.
     currency = found.comparison.currency or chosen.store.currency
     return UnitStyle(found.comparison.unit, currency)
+
+
+async def show_report(source: FigureSource, shape: ReportShape, selection: PageSelection) -> None:
+    """Draw the page of one report."""
+    chosen, period = selection.chosen, selection.period
+    address = partial(report_address, shape.id)
+    heading = f"{shape.title} · {chosen.label}"
+    show_frame(Frame("report", heading, period, address, chosen, selection.stores))
+    with ui.element("main").classes("t-body"):
+        load = partial(source.reports, [shape], chosen.store, period)
+        draw = partial(_show, shape=shape, chosen=chosen, period=period)
+        await keep_current(load, draw, REPORTS_REFRESH_SECONDS)
+        html(report_links(chosen.store.store_id, period, shape.id))
+
+
+def report_links(store_id: str, period: Period, current: str = "") -> Markup:
+    """The links to every report of a store; `current` is the report being shown."""
+    links = []
+    for shape in loader.reports().values():
+        is_current = "page" if shape.id == current else None
+        address = report_address(shape.id, store_id, period)
+        links.append(link(address, shape.title, aria_current=is_current))
+    return element("nav", *links, class_="t-links", aria_label="Reports")
+
+
+def _show(
+    reports: Sequence[StoreReport | WithheldValue],
+    shape: ReportShape,
+    chosen: StoreChoice,
+    period: Period,
+) -> None:
+    (found,) = reports
+    # A withheld report has a state and a reason, but nothing to draw.
+    compared = found if isinstance(found, WithheldValue) else found.comparison
+    style = _report_style(found, chosen)
+    with panel(label="The report"):
+        html(
+            element("div", report_chip(number_state(compared)), class_="t-line")
+            + element("div", figure(shape.id, compared, style, period), class_="t-large")
+            + element("p", shape.how_to_read, class_="t-read")
+        )
+        if isinstance(found, StoreReport) and report_figures.has_chart(found):
+            # Stacked horizontal bars need the height of their names: the usual one is for ten.
+            size = "t-tall" if shape.pivot == "item" and len(found.series) > 10 else ""
+            options = report_figures.report_chart(found, style, is_small=False)
+            chart(options, report_figures.describe_chart(found), size)
+    with panel(label="What it stands on"):
+        html(_facts(found, shape, chosen, period))
+    if isinstance(found, StoreReport):
+        pivot = report_figures.PIVOTS[shape.pivot].capitalize()
+        title = element("h2", pivot, id="series")
+        with panel(label="Table"):
+            html(title + scroll(series_table(found, style), aria_labelledby="series"))
+
+
+def _facts(
+    found: StoreReport | WithheldValue, shape: ReportShape, chosen: StoreChoice, period: Period
+) -> Markup:
+    values: dict[str, Content] = {"Data source": shape.data_source}
+    if isinstance(found, StoreReport):
+        compared, zone = found.comparison, found.request.zone
+        through = format_instant(compared.through, zone) if compared.through else ""
+        values["What it is worth"] = report_figures.quality_text(compared)
+        text = report_figures.through_text(compared, zone)
+        values["Everything counted that had arrived by"] = span(text, data_through=through)
+        if left := report_figures.remainder_text(found, _report_style(found, chosen)):
+            values["In no item"] = left
+        if found.companion is not None:
+            values[found.companion.name] = beside_value(found.companion)
+    address = answer_address(shape.id, chosen.store.store_id, period)
+    values["The same numbers by HTTP"] = markup.api_link(address)
+    return markup.facts(values)
