@@ -1,6 +1,6 @@
 """Conflicts by day and till: receipts with a number that was used before; and their acceptance."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from operator import attrgetter
@@ -20,10 +20,7 @@ _ACCEPT = (
 
 @dataclass(frozen=True)
 class TillConflicts:
-    """How many of a till's records of a day are conflicts, and how many of them were accepted.
-
-    day: UTC, ISO 8601.
-    """
+    """How many of a till's records of a UTC day (ISO 8601) are conflicts, and how many accepted."""
 
     family: str
     day: str
@@ -42,20 +39,13 @@ class TillConflicts:
 
 def till_conflicts(session: Session) -> list[TillConflicts]:
     """All conflicts that the newest rebuilds found, by day, store and till."""
-    return sorted(_read_conflicts(session), key=attrgetter("day", "store_id", "till_id", "family"))
-
-
-def _read_conflicts(session: Session) -> Iterator[TillConflicts]:
-    for family, day, store_id, till_id, records, conflicts, accepted, reason in session.execute(
-        _ALL
-    ):
-        # A later rebuild that finds no conflicts any more writes 0.
-        if conflicts:
-            yield TillConflicts(
-                *(family, str(day), store_id, till_id, records, conflicts),
-                accepted or 0,
-                reason or "",
-            )
+    found = [
+        TillConflicts(*(family, str(day), *till, accepted or 0, reason or ""))
+        for family, day, *till, accepted, reason in session.execute(_ALL)
+    ]
+    # A later rebuild that finds no conflicts any more writes 0.
+    ours = (till for till in found if till.conflicts)
+    return sorted(ours, key=attrgetter("day", "store_id", "till_id", "family"))
 
 
 def accept(
@@ -66,12 +56,9 @@ def accept(
     In:  now: aware, stored with the acceptance.
     Out: the same conflicts, accepted.
     """
-    rows = [
-        (
-            *(till.family, date.fromisoformat(till.day), till.store_id, till.till_id),
-            *(till.conflicts, now.astimezone(UTC), reason),
-        )
-        for till in found
-    ]
+    rows = []
+    for till in found:
+        key = till.family, date.fromisoformat(till.day), till.store_id, till.till_id
+        rows.append((*key, till.conflicts, now.astimezone(UTC), reason))
     write_rows(session, _ACCEPT, rows)
     return [replace(till, accepted=till.conflicts, reason=reason) for till in found]

@@ -54,21 +54,19 @@ def dead_letter(settings: Settings, letter_id: str) -> DeadLetter:
 def replay(settings: Settings, letter: DeadLetter, fixed: bytes | None) -> str:
     """Send the original, or its corrected content, to its raw topic again.
 
-    Returns topic:partition:offset of the new message.
-
-    Raises TallyError when the original is gone, or is a canonical record, which only the normaliser
-    may write.
+    Returns topic:partition:offset of the new message. Raises TallyError when the original is gone,
+    or is a canonical record, which only the normaliser may write.
     """
     topic = letter.place[0]
     key: str | bytes | None = letter.key
     if fixed is None:
         original = _original(settings, letter)
         fixed, key = original.value() or b"", original.key()
-    attempts, first_seen = str(letter.attempts).encode(), letter.first_seen.encode()
     stored: list[Message] = []
     sender = BlockingProducer(kafka_producer(settings), _SECONDS, stored.append)
     # No partition is named: a raw record may lie in any, the normaliser assigns a new key.
     raw = loader.topics()[topic].get("raw", topic)
+    attempts, first_seen = str(letter.attempts).encode(), letter.first_seen.encode()
     headers = [("attempts", attempts), ("first_seen", first_seen)]
     sender.send(raw, fixed, key, headers=headers)
     sender.flush(f"Kafka at {settings.kafka}", "`tally status` shows whether it runs")
@@ -85,15 +83,12 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
     # With the reset policy "error" a deleted offset yields no record, not the next available one.
     options = {"auto.offset.reset": "error"}
     message = first_records(settings, [letter.place], _SECONDS, options)[letter.place]
-    if message is None or not _is_original(settings, letter, message):
+    key = load_digest_key(settings.home)
+    # After a log was truncated an offset may be reused: the digest identifies the original.
+    if message is None or hmac_digest(key, message.value() or b"") != letter.sha256:
         retention = f"kept {settings.raw_retention_seconds} s"
         raise TallyError(
             f"{letter.id}: the original is no longer in Kafka ({retention});"
             " give its corrected content with --fix FILE"
         )
     return message
-
-
-def _is_original(settings: Settings, letter: DeadLetter, message: Message) -> bool:
-    # After a log was truncated an offset may be reused: the digest identifies the original.
-    return hmac_digest(load_digest_key(settings.home), message.value() or b"") == letter.sha256

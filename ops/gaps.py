@@ -1,10 +1,8 @@
-"""Gaps: records that Kafka deleted before they were read, and how to continue without them.
-
-An operator decides whether to accept a gap.
-"""
+"""Gaps: records that Kafka deleted before they were read; an operator decides to accept one."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 
 from cassandra.cluster import Session
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
@@ -34,10 +32,7 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True)
 class OpenGap:
-    """The records of one partition that a job can no longer read, and why it cannot continue.
-
-    The job's next offset is `position`.
-    """
+    """The records of a partition that its job can no longer read, from its next offset on."""
 
     topic: str
     partition: int
@@ -48,18 +43,12 @@ class OpenGap:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the log is not the one that was read before.
-
-        The same log with its beginning deleted does not count as another log.
-        """
+        """Whether the log is another one; deletion of its beginning makes it no other."""
         return self.log.earliest <= self.position
 
 
 def readable_topics() -> list[str]:
-    """The topics whose reader stores its position.
-
-    The normaliser reads the raw topics, the master's ingest the canonical ones.
-    """
+    """The topics whose reader, the normaliser or the master's ingest, stores its position."""
     topics = loader.topics()
     raw = [entry["raw"] for name, entry in topics.items() if name in FAMILIES]
     return [*raw, *FAMILIES]
@@ -67,11 +56,8 @@ def readable_topics() -> list[str]:
 
 def find_open_gaps(settings: Settings, session: Session) -> list[OpenGap]:
     """The gap of each partition whose reader cannot continue."""
-    gaps = (
-        find_open_gap(settings, session, topic, number)
-        for topic in readable_topics()
-        for number in range(settings.partitions)
-    )
+    places = product(readable_topics(), range(settings.partitions))
+    gaps = (find_open_gap(settings, session, *place) for place in places)
     return [gap for gap in gaps if gap is not None]
 
 
@@ -90,15 +76,9 @@ def find_open_gap(
     last = metadata.last if metadata else None
     place = (topic, partition, last.offset) if last else None
     # A record that the master has read and Kafka deleted by retention cannot be checked.
-    if last and topic in FAMILIES and last.offset < earliest:
-        log = LogState(ids[topic], earliest, end, last)
-    else:
-        log = LogState(
-            ids[topic],
-            earliest,
-            end,
-            read_fingerprints(settings, [place])[place] if place else None,
-        )
+    if place and not (topic in FAMILIES and place[2] < earliest):
+        last = read_fingerprints(settings, [place])[place]
+    log = LogState(ids[topic], earliest, end, last)
     loss = loss_reason(position, metadata, log)
     return OpenGap(topic, partition, position, loss, metadata, log) if loss else None
 
@@ -115,35 +95,23 @@ def accept(settings: Settings, session: Session, open_gap: OpenGap, reason: str)
             " TALLY_HOME"
         )
     accepted_at = datetime.now(UTC)
+    last = open_gap.metadata.last if open_gap.metadata else None
+    first_arrival = from_millis(last.timestamp_ms) if last else _NEVER
     # Without a record after the gap the lost records may have arrived until this moment.
-    arrivals = _first_arrival(open_gap), _last_arrival(settings, open_gap) or accepted_at
-    gap = AcceptedGap(
-        open_gap.topic,
-        open_gap.partition,
-        open_gap.position,
-        # For a truncated log this is the position: its lost records have no offsets of their own
-        # any more.
-        max(open_gap.position, open_gap.log.earliest),
-        *arrivals,
-        accepted_at,
-        reason,
-    )
+    arrivals = first_arrival, _last_arrival(settings, open_gap) or accepted_at
+    # For a truncated log the end is the position: its lost records have no offsets of their own
+    # any more.
+    span = open_gap.position, max(open_gap.position, open_gap.log.earliest)
+    place = open_gap.topic, open_gap.partition
+    gap = AcceptedGap(*place, *span, *arrivals, accepted_at, reason)
     store_gap(session, gap)
     if open_gap.topic not in FAMILIES:
         _move_position(kafka_admin(settings), open_gap)
     return gap
 
 
-def _first_arrival(gap: OpenGap) -> datetime:
-    last = gap.metadata.last if gap.metadata else None
-    return from_millis(last.timestamp_ms) if last else _NEVER
-
-
 def _last_arrival(settings: Settings, gap: OpenGap) -> datetime | None:
-    """The arrival time of the first record after the gap.
-
-    None if there is no record, or it is a transaction marker, or the log is another one.
-    """
+    """When the first record after the gap arrived; None for none, a marker or another log."""
     if gap.is_cut:
         return None
     place = gap.topic, gap.partition, gap.log.earliest
@@ -152,16 +120,9 @@ def _last_arrival(settings: Settings, gap: OpenGap) -> datetime | None:
 
 
 def _move_position(admin: AdminClient, gap: OpenGap) -> None:
-    """Move the normaliser's committed offset to the first record that Kafka still keeps.
-
-    If the log was truncated, records that it reads twice are duplicates.
-    """
-    position = TopicPartition(
-        gap.topic,
-        gap.partition,
-        gap.log.earliest,
-        metadata=PositionMetadata(gap.log.topic_id).text,
-    )
+    """Move the normaliser to the first record kept; what it reads twice are duplicates."""
+    metadata = PositionMetadata(gap.log.topic_id).text
+    position = TopicPartition(gap.topic, gap.partition, gap.log.earliest, metadata=metadata)
     # The brokers refuse this while the group has a member: a running normaliser keeps its offset.
     moved = admin.alter_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [position])], request_timeout=_SECONDS
@@ -179,19 +140,12 @@ def _move_position(admin: AdminClient, gap: OpenGap) -> None:
 def _normaliser_position(
     settings: Settings, topic: str, partition: int
 ) -> tuple[int, PositionMetadata | None]:
-    request = [
-        ConsumerGroupTopicPartitions(
-            NORMALISER_GROUP,
-            [TopicPartition(topic, partition), TopicPartition(NORMALISER_ANCHOR, 0)],
-        )
-    ]
+    asked = [TopicPartition(topic, partition), TopicPartition(NORMALISER_ANCHOR, 0)]
+    request = [ConsumerGroupTopicPartitions(NORMALISER_GROUP, asked)]
     # The variable keeps the client alive: without it the client is collected before its answer.
     admin = kafka_admin(settings)
-    answer = (
-        admin.list_consumer_group_offsets(request, request_timeout=_SECONDS)[NORMALISER_GROUP]
-        .result(_SECONDS)
-        .topic_partitions
-    )
+    future = admin.list_consumer_group_offsets(request, request_timeout=_SECONDS)[NORMALISER_GROUP]
+    answer = future.result(_SECONDS).topic_partitions
     positions = {position.topic: position for position in answer}
     known = TopicIds.read(positions[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
     committed = positions[topic]

@@ -1,7 +1,4 @@
-"""How far each part of the pipeline is behind, in records and in seconds.
-
-The values come from the brokers and the views.
-"""
+"""How far each reader is behind, in records and in seconds, by the brokers and the views."""
 
 import time
 from collections.abc import Mapping
@@ -40,52 +37,38 @@ class Lag:
 
 @dataclass(frozen=True)
 class WaitingSeconds:
-    """Seconds since the arrival of the oldest record that each reader has not read.
-
-    0 when the reader has read everything.
-    """
+    """Seconds since the arrival of the oldest record that each reader has not read; 0 for none."""
 
     normaliser: float
     speed: float
     master: float
 
 
-@dataclass(frozen=True)
-class _ReaderPositions:
-    """The end offsets of the topics, and the position of each reader."""
-
-    raw_ends: OffsetsByPartition
-    ends: OffsetsByPartition
-    normaliser: OffsetsByPartition
-    speed: OffsetsByPartition
-    master: OffsetsByPartition
+# The end offsets of what a reader reads, and its position.
+ReaderPosition = tuple[OffsetsByPartition, OffsetsByPartition]
 
 
 def read_lag(settings: Settings, session: Session) -> Lag:
     """The current lag of each reader, in records."""
     positions = _read_positions(settings, session)
-    return Lag(
-        raw_end=sum(positions.raw_ends.values()),
-        normaliser=_records(positions.normaliser, positions.raw_ends),
-        speed=_records(positions.speed, positions.ends),
-        master=_records(positions.master, positions.ends),
-    )
+    raw_ends, _ = positions["normaliser"]
+    # Counted in offsets, not records: transaction markers are among them.
+    unread: dict[str, int] = {}
+    for reader, (ends, reached) in positions.items():
+        found = find_unread(ends, reached)
+        unread[reader] = sum(ends[partition_id] - at for partition_id, at in found.items())
+    return Lag(raw_end=sum(raw_ends.values()), **unread)
 
 
 def read_waiting(settings: Settings, session: Session) -> WaitingSeconds:
-    """How long the oldest unread record of each reader has waited, in seconds.
-
-    Raises StackError when the brokers do not answer.
-    """
+    """Seconds that each reader's oldest unread record has waited. Raises StackError."""
     positions = _read_positions(settings, session)
     return WaitingSeconds(
-        normaliser=_seconds(settings, positions.normaliser, positions.raw_ends),
-        speed=_seconds(settings, positions.speed, positions.ends),
-        master=_seconds(settings, positions.master, positions.ends),
+        **{reader: _seconds(settings, *position) for reader, position in positions.items()}
     )
 
 
-def _read_positions(settings: Settings, session: Session) -> _ReaderPositions:
+def _read_positions(settings: Settings, session: Session) -> dict[str, ReaderPosition]:
     raw = [entry["raw"] for name, entry in topics().items() if name in FAMILIES]
     # Read in the order in which records travel: the records that the normaliser has passed are then
     # within the ends of the canonical topics, which are read after its position.
@@ -96,13 +79,11 @@ def _read_positions(settings: Settings, session: Session) -> _ReaderPositions:
         raw_ends = flatten_offsets(read_ends(any_record, raw, _TIMEOUT_SECONDS))
         normalised = read_group_positions(normaliser, raw_ends, _TIMEOUT_SECONDS)
         canonical_ends = flatten_offsets(read_ends(any_record, FAMILIES, _TIMEOUT_SECONDS))
-    return _ReaderPositions(
-        raw_ends,
-        canonical_ends,
-        normalised,
-        _positions(session, "speed_progress"),
-        _positions(session, "master_position"),
-    )
+    return {
+        "normaliser": (raw_ends, normalised),
+        "speed": (canonical_ends, _positions(session, "speed_progress")),
+        "master": (canonical_ends, _positions(session, "master_position")),
+    }
 
 
 def _positions(session: Session, table: str) -> OffsetsByPartition:
@@ -110,12 +91,7 @@ def _positions(session: Session, table: str) -> OffsetsByPartition:
     return {(row.family, row.partition): row.until for row in rows}
 
 
-def _records(reached: OffsetsByPartition, ends: OffsetsByPartition) -> int:
-    # Counted in offsets, not records: transaction markers are among them.
-    return sum(ends[partition_id] - at for partition_id, at in find_unread(ends, reached).items())
-
-
-def _seconds(settings: Settings, reached: OffsetsByPartition, ends: OffsetsByPartition) -> float:
+def _seconds(settings: Settings, ends: OffsetsByPartition, reached: OffsetsByPartition) -> float:
     places = [(*partition_id, at) for partition_id, at in find_unread(ends, reached).items()]
     found = first_records(settings, places, _TIMEOUT_SECONDS).values()
     # A partition where only transaction markers follow has no first record.

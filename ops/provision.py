@@ -21,21 +21,87 @@ from confluent_kafka.admin import (
 )
 
 from ops.rekeying import read_primary_keys, rekey
-from ops.topic_configuration import CHRONICLE, partition_count, topic_configuration
 from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
 from schemas.source import BadSource
 from tally.config.settings import Settings
 from tally.errors import RestartNeeded, StackError, TallyError
 
+HOUR_MILLISECONDS = 3_600_000
+CHRONICLE = "chronicle"
+# A subscriber of alerts may be offline this long; after that it is informed of a gap.
+ALERTS_HOURS = 30 * 24
+# Dead letters stay longer than any absence of the person who could fix their cause; their size is
+# limited to what a disk can spare, for any number of letters.
+LETTERS_HOURS = 90 * 24
+LETTERS_BYTES = 2**30
+_MIN_SEGMENT = 60_000
+# Above the largest body that the gateway takes: a record that is too large for Tally becomes a
+# dead letter, not an error of the sender.
+MAX_MESSAGE_BYTES = 6_291_456
+# Above MAX_MESSAGE_BYTES, else a file would have no room for a batch.
+_MIN_SEGMENT_BYTES = 8 * 2**20
+
+
+def partition_count(kind: str, settings: Settings) -> int:
+    """How many partitions a topic of this kind has."""
+    # The first record of all applies, and records of two partitions have no order.
+    return 1 if kind == CHRONICLE else settings.partitions
+
+
+def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
+    """The broker options of a topic of this kind, by name.
+
+    A compacted topic keeps the last record of each key, a chronicle and a durable topic keep every
+    record. Canonical topics keep some hours, the clock's topic one hour, and letters the time and
+    the size of the constants above.
+    """
+    # Raw topics have no time limit: their reader deletes the records, never the clock alone.
+    hours = {
+        "canonical": settings.canonical_retention_hours,
+        "alerts": ALERTS_HOURS,
+        "letters": LETTERS_HOURS,
+        "clock": 1,
+    }.get(kind)
+    configuration = {
+        "retention.ms": str(-1 if hours is None else hours * HOUR_MILLISECONDS),
+        "retention.bytes": "-1",
+        "max.message.bytes": str(MAX_MESSAGE_BYTES),
+        # One replica may be down: else each restart of a broker would stop all producers.
+        "min.insync.replicas": str(max(1, settings.replication - 1)),
+    }
+    # The broker sets the arrival time: a till's clock must not decide what is in the future.
+    if kind not in ("durable", "letters"):
+        configuration["message.timestamp.type"] = "LogAppendTime"
+    if kind == "letters":
+        configuration |= _letters_retention(settings)
+    if kind == "raw":
+        # Kafka deletes only whole segments, and they hold personal data.
+        segment = min(HOUR_MILLISECONDS, settings.raw_retention_seconds * 1000)
+        configuration["segment.ms"] = str(max(_MIN_SEGMENT, segment))
+    if kind == "compacted":
+        # Kafka never compacts the active segment.
+        configuration |= {"cleanup.policy": "compact", "segment.ms": str(HOUR_MILLISECONDS)}
+    return configuration
+
+
+def _letters_retention(settings: Settings) -> dict[str, str]:
+    """The size limits of the letters' partitions: together at most LETTERS_BYTES.
+
+    Kafka deletes only whole segments, and never the active one, so up to two segments exist beyond
+    the retained bytes. With very many partitions the smallest segments alone exceed the limit.
+    """
+    share = LETTERS_BYTES // settings.partitions
+    segment = max(_MIN_SEGMENT_BYTES, share // 16)
+    kept = max(segment, share - 2 * segment)
+    return {"segment.bytes": str(segment), "retention.bytes": str(kept)}
+
+
 TIMEOUT_SECONDS = 30.0
 
 
 def main() -> int:
-    """Return 0 when every topic, the keyspace and every table exist, else 1.
-
-    The exit code 1 comes with one line on stderr.
-    """
+    """Return 0 when every topic and table exists, else 1 with one line on stderr."""
     try:
         settings = Settings.load()
         create_topics(settings)
@@ -47,52 +113,33 @@ def main() -> int:
 
 
 def create_topics(settings: Settings, prefix: str = "") -> None:
-    """Create the topics of schemas/topics.yaml with the settings' partitions, retention and copies.
-
-    `prefix` gives a separate set of topics (for tests). Raises StackError if a topic exists with
-    another partition count.
-    """
+    """Create the topics of schemas/topics.yaml (with a prefix: for tests). Raises StackError."""
+    topics = loader.topics()
+    kinds = {prefix + name: topics[name]["kind"] for name in topics}
     try:
-        _create_or_update_topics(kafka_admin(settings), settings, prefix)
+        admin = kafka_admin(settings)
+        present = admin.list_topics(timeout=TIMEOUT_SECONDS).topics
+        kept = {name: kind for name, kind in kinds.items() if name in present}
+        for name, kind in kept.items():
+            _check_partitions(name, len(present[name].partitions), kind, settings)
+        missing = {name: kind for name, kind in kinds.items() if name not in present}
+        _create(admin, missing, settings)
+        # Existing topics keep their records; only their configuration is updated.
+        _configure(admin, kept, settings)
     except KafkaException as error:
         raise StackError(
             f"kafka at {settings.kafka}: {error.args[0].str()}; look into the broker's log"
         ) from error
 
 
-def _create_or_update_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
-    topics = loader.topics()
-    kinds = {prefix + name: topics[name]["kind"] for name in topics}
-    present = admin.list_topics(timeout=TIMEOUT_SECONDS).topics
-    for name in kinds.keys() & present.keys():
-        _check_partitions(name, len(present[name].partitions), kinds[name], settings)
-    # Existing topics keep their records; only their configuration is updated.
-    missing = {name: kinds[name] for name in kinds.keys() - present.keys()}
-    _create(admin, missing, settings)
-    _configure(
-        admin,
-        {
-            name: topic_configuration(kind, settings)
-            for name, kind in kinds.items()
-            if name in present
-        },
-    )
-
-
 def create_tables(settings: Settings) -> None:
-    """Create the settings' keyspace with every table of schemas/views.
-
-    Raises StackError when Cassandra does not answer, or refuses a table; RestartNeeded when a node
-    does not know a table that it lists.
-    """
-    copies = (
-        f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}':"
-        f" {settings.replication}}}"
-    )
+    """Create the keyspace with all tables. Raises StackError, or RestartNeeded for a node."""
+    copies = f"'{settings.cassandra_datacenter}': {settings.replication}"
     try:
         with cassandra_session(settings, "") as session:
             session.execute(
-                f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = {copies}"
+                f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication ="
+                f" {{'class': 'NetworkTopologyStrategy', {copies}}}"
             )
             session.set_keyspace(settings.keyspace)
             _create_missing(session, settings)
@@ -103,7 +150,6 @@ def create_tables(settings: Settings) -> None:
 
 
 def _create_missing(session: Session, settings: Settings) -> None:
-    """Create missing tables, and add keys and columns that an earlier version lacks."""
     # The schema is read first: every schema statement, even one without effect, needs the agreement
     # of all nodes.
     present = _read_columns(session, settings.keyspace)
@@ -125,7 +171,6 @@ def _create_missing(session: Session, settings: Settings) -> None:
 
 
 def _read_columns(session: Session, keyspace: str) -> dict[str, set[str]]:
-    """The columns of each table of the keyspace, by table name."""
     rows = session.execute(
         "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s",
         [keyspace],
@@ -187,22 +232,17 @@ def _create(admin: AdminClient, kinds: Mapping[str, str], settings: Settings) ->
                 raise
 
 
-def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None:
-    """Apply a changed retention setting to existing topics."""
-    resources = [
-        ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config))
-        for name, config in topics.items()
-    ]
-    # Incremental changes keep all other options that were set on a topic.
+def _configure(admin: AdminClient, kinds: Mapping[str, str], settings: Settings) -> None:
+    resources = []
+    for topic, kind in kinds.items():
+        # Incremental changes keep all other options that were set on a topic.
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in topic_configuration(kind, settings).items()
+        ]
+        resources.append(ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries))
     for outcome in (admin.incremental_alter_configs(resources) if resources else {}).values():
         outcome.result(TIMEOUT_SECONDS)
-
-
-def _entries(configuration: Mapping[str, str]) -> list[ConfigEntry]:
-    return [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in configuration.items()
-    ]
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
 """The registry of stores: its changes by a new stores file, and the replacement of the file."""
 
+import itertools
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any
 
 from runtime.process.files import write_atomically
-from runtime.registry.store_fields import FIXED_FIELDS, RECORD_FIELDS
+from runtime.registry.store_fields import FIXED_FIELDS, RECORD_FIELDS, VisitEntry
 from runtime.registry.stores import CHANGES, StoreEntry
-from tally.errors import TallyError
+from tally.errors import BadSettings, TallyError
 
 _FieldValues = Mapping[str, Any]
 _COLLECTIONS = ("networks", "sensors")
@@ -45,20 +46,17 @@ class FieldChange:
 
 def _keeps_identities(before: Collection[str], after: Collection[str]) -> bool:
     """Whether all entries are still listed, and produce the same identities."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        common = [entry for entry in before if entry in after]
-        same = [entry for entry in common if _names(before[entry]) == _names(after[entry])]
-        return len(same) == len(before)
-    return all(entry in after for entry in before)
-
-
-def _names(sensor: _FieldValues) -> list[Any]:
+    if not all(entry in after for entry in before):
+        return False
+    if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
+        return True
     # The identity has the sensor's name and the instants of its intervals, which are shifted by the
     # seconds that its clock is ahead.
-    return [sensor.get(field) for field in ("device_id", "clock_ahead_seconds")]
-
-
-_Changes = Iterator[FieldChange]
+    names = ("device_id", "clock_ahead_seconds")
+    for key, name in itertools.product(before, names):
+        if before[key].get(name) != after[key].get(name):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -83,10 +81,7 @@ class RegistryChange:
 def registry_change(
     before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
 ) -> RegistryChange:
-    """The change from one content to another, by store in ascending order.
-
-    Changes that begin after `today` do no harm.
-    """
+    """The change from one content to another by store; later ones than `today` do no harm."""
     changed: list[FieldChange] = []
     for store in sorted(before.keys() & after.keys()):
         changed += _changes(store, before[store], after[store])
@@ -104,10 +99,7 @@ def registry_change(
 
 
 def replace_registry(registry: Path, content: bytes) -> None:
-    """Replace the registry's content atomically; concurrent readers see the old content.
-
-    Raises TallyError when the file cannot be written.
-    """
+    """Replace the registry's content atomically. Raises TallyError if it cannot be written."""
     # A symbolic link stays, and its target is replaced: it may point into a repository.
     file = registry.resolve()
     try:
@@ -127,7 +119,7 @@ def replace_registry(registry: Path, content: bytes) -> None:
         ) from error
 
 
-def _changes(store: str, before: StoreEntry, after: StoreEntry) -> _Changes:
+def _changes(store: str, before: StoreEntry, after: StoreEntry) -> Iterator[FieldChange]:
     was, is_now = before.to_fields(), after.to_fields()
     old = was.pop(CHANGES, {})
     new = is_now.pop(CHANGES, {})
@@ -138,8 +130,83 @@ def _changes(store: str, before: StoreEntry, after: StoreEntry) -> _Changes:
         yield from _fields(store, day, before_day, after_day)
 
 
-def _fields(store: str, day: str | None, was: _FieldValues, is_now: _FieldValues) -> _Changes:
+def _fields(
+    store: str, day: str | None, was: _FieldValues, is_now: _FieldValues
+) -> Iterator[FieldChange]:
     for name in dict.fromkeys((*was, *is_now)):
         before, after = was.get(name), is_now.get(name)
         if before != after:
             yield FieldChange(store, name, day, before, after)
+
+
+# The fields that answers about past days depend on, at any time of the query.
+CHANGING_FIELDS = (
+    *("tz", "day_starts", "opening_hours", "sensors", "access_points", "visits"),
+    *("country", "subdivision", "groups"),
+)
+
+
+@dataclass(frozen=True)
+class ChangedSpan:
+    """Past local days of a store, from `first` (None: its first) to `last`, that change."""
+
+    store: str
+    field: str
+    first: date | None
+    last: date
+
+
+def find_changed_spans(
+    before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
+) -> list[ChangedSpan]:
+    """The past days that change, by store and field, for the stores that are in both files."""
+    return [
+        span
+        for store in sorted(before.keys() & after.keys())
+        for name in CHANGING_FIELDS
+        for span in _spans(store, name, before[store], after[store], today)
+    ]
+
+
+def check_visit_revisions(
+    before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
+) -> None:
+    """Raise BadSettings for changed visit rules of begun days without a higher revision."""
+    for store in sorted(before.keys() & after.keys()):
+        both = before[store], after[store]
+        for day in _borders(*both):
+            was, is_now = (entry.valid_on(day).visits or VisitEntry() for entry in both)
+            if day <= today and was.rules != is_now.rules and is_now.revision <= was.revision:
+                since = "" if day == date.min else f" from {day} on"
+                raise BadSettings(
+                    f"stores: store {store}: visits{since} change, and windows of these days are"
+                    f" counted already; give them `revision: {was.revision + 1}`, and they are"
+                    " counted again"
+                )
+
+
+def _spans(
+    store: str, name: str, before: StoreEntry, after: StoreEntry, today: date
+) -> Iterator[ChangedSpan]:
+    borders = _borders(before, after)
+    first: date | None = None
+    # Between two borders neither entry changes. Today is added as the last border, at which nothing
+    # differs any more: past days end yesterday.
+    for day in (*(border for border in borders if border < today), today):
+        was, is_now = (_value(entry.valid_on(day), name) for entry in (before, after))
+        differs = day < today and was != is_now
+        if differs and first is None:
+            first = day
+        elif not differs and first is not None:
+            begins = None if first == date.min else first
+            yield ChangedSpan(store, name, begins, day - timedelta(days=1))
+            first = None
+
+
+def _value(entry: StoreEntry, name: str) -> object:
+    # The same rules under another revision are recounted, with the same result.
+    return (entry.visits or VisitEntry()).rules if name == "visits" else getattr(entry, name)
+
+
+def _borders(before: StoreEntry, after: StoreEntry) -> list[date]:
+    return sorted({date.min, *before.changes, *after.changes})

@@ -1,4 +1,1 @@
-"""The proof that no record was lost and none was counted twice.
-
-It consists of the ledger, and of every served value compared with the oracle.
-"""
+"""The proof that no record was lost or counted twice: the ledger, and comparisons of all values."""

@@ -1,34 +1,71 @@
 """Comparison of the API's answers with the master, by the metric catalogue.
 
 The audit asks for each metric that is a sum of a family's parts, in total and by each of its
-dimensions, and for each level at the end of a window.
+dimensions, and for each level at the end of a window: how many persons came and have not left in
+the store's day. The catalogue says which metrics are levels, the stores file says when days begin.
 """
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 from fractions import Fraction
-from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from ops.audit.levels import LevelCheck, StoreDayStarts, WindowFindings
-from ops.audit.oracle import ComparedWindows, Difference, Sample, is_claim_correct, random_windows
-from ops.audit.read.api_answers import READERS, ApiRow, FetchRows, query_parameters
-from ops.audit.read.master import WindowKey, WindowValues
+from ops.audit.master import ValuesByWindow, WindowKey
+from ops.audit.oracle import (
+    READERS,
+    ApiRow,
+    ComparedWindows,
+    Difference,
+    FetchRows,
+    QueryParameters,
+    Sample,
+    compare_row,
+    query_parameters,
+    random_windows,
+)
+from ops.audit.served import is_covered
+from ops.oracle import WHOLE, Scope
+from runtime.registry.stores import StoreEntry
 from schemas import loader
-from schemas.metric import AdditiveShape
+from schemas.metric import AdditiveShape, LevelShape
 from tally.algebra.merge import Parts
 from tally.algebra.parts import Sum
 from tally.families.family import CURRENCY, Family
 from tally.families.generation import Generation
+from tally.time.day_clock import LocalDay, local_day_at
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW, window_start, window_starts
 
 # Values of the dimensions of a question, in their order; () is the total.
 DimensionValues: TypeAlias = tuple[str | None, ...]
 # The API answers for 1971 to 2169 (serving/questions/question.py); the clock of a till may be set
 # to another year.
 _FIRST_YEAR, _LAST_YEAR = 1972, 2168
+
+
+@dataclass(frozen=True)
+class StoreDayStarts:
+    """When stores' days begin, and the stores and UTC days whose records were read."""
+
+    default_zone: str
+    entries: Mapping[str, StoreEntry]
+    scope: Scope = WHOLE
+
+    def day(self, store_id: str, instant: datetime) -> LocalDay:
+        """The local day of the store that contains the instant."""
+        entry = self.entries.get(store_id, StoreEntry())
+        return local_day_at(instant, entry.clock(self.default_zone))
+
+
+class WindowFindings(NamedTuple):
+    """How many rows were answered about a window, how many levels left out, and the differences."""
+
+    rows: int
+    left_out: int
+    differences: list[Difference]
 
 
 @dataclass(frozen=True)
@@ -51,35 +88,25 @@ class SumMetric:
 
     @property
     def dimension_sets(self) -> Sequence[tuple[str, ...]]:
-        """The dimensions of each question: each alone and all of them together, then none.
-
-        The currency comes first.
-        """
-        single = sorted((name,) for name in self.by)
+        """The dimensions of each question: each alone, currency first, all together, then none."""
+        names = sorted(self.by, key=lambda name: (name != CURRENCY, name))
         together = [self.by] if len(self.by) > 1 else []
-        currency_first = sorted(single, key=lambda by: by != (CURRENCY,))
-        return [*currency_first, *together, ()]
+        return [*((name,) for name in names), *together, ()]
 
 
 @dataclass(frozen=True)
 class AuditedFamily:
-    """A family with its expected values, its published generations, and when store days begin.
-
-    `values`: parts by axes of each (store, window start in UTC) with records.
-    """
+    """A family with expected parts by window and axes, its generations, and when days begin."""
 
     family: Family
-    values: Mapping[WindowKey, WindowValues]
+    values: ValuesByWindow
     claims: Mapping[date, Generation]
     days: StoreDayStarts
 
 
 @dataclass(frozen=True)
 class ApiComparison(ComparedWindows):
-    """The comparison of asked windows, in how many rows, and each row that differs.
-
-    `left_out`: levels that could not be compared, because their day is not wholly in the scope.
-    """
+    """A comparison of asked windows; `left_out`: levels whose day is not wholly in the scope."""
 
     rows: int
     differences: list[Difference]
@@ -90,18 +117,13 @@ def sum_metrics(family: Family) -> list[SumMetric]:
     """The metrics of the catalogue that are sums of this family's parts alone, by id."""
     parts = {part.name for part in family.parts if isinstance(part, Sum)}
     sums = (entry for entry in loader.metrics() if isinstance(entry, AdditiveShape))
-    return [
-        SumMetric(
-            entry.id,
-            entry.value.sum,
-            entry.value.divide_by,
-            entry.by,
-            is_money=entry.unit == "minor",
-        )
-        for entry in sums
+    found = []
+    for entry in sums:
+        weights, is_money = entry.value.sum, entry.unit == "minor"
         # The same name may be a part of two families.
-        if entry.families == (family.name,) and parts.issuperset(entry.value.sum)
-    ]
+        if entry.families == (family.name,) and parts.issuperset(weights):
+            found.append(SumMetric(entry.id, weights, entry.value.divide_by, entry.by, is_money))
+    return found
 
 
 def compare_answers(
@@ -132,11 +154,11 @@ def _draw_windows(
 ) -> Iterator[tuple[AuditedFamily, WindowKey]]:
     """The sampled windows, shared among the families: at least one per family with windows."""
     chance = random.Random(sample.seed)  # a sample, not a secret
-    candidates = [
-        (audited, _queryable_windows(audited))
+    candidates = (
+        (audited, [key for key in audited.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR])
         for audited in families
         if sum_metrics(audited.family)
-    ]
+    )
     filled = [(audited, keys) for audited, keys in candidates if keys]
     for place, (audited, keys) in enumerate(filled):
         share = sample.count // len(filled) + (place < sample.count % len(filled))
@@ -146,14 +168,8 @@ def _draw_windows(
             yield audited, key
 
 
-def _queryable_windows(audited: AuditedFamily) -> list[WindowKey]:
-    return [key for key in audited.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
-
-
 def _compare_window(ask: FetchRows, audited: AuditedFamily, key: WindowKey) -> WindowFindings:
-    """Compare all answers about one window; counts the rows, and lists those that differ."""
-    levels = LevelCheck(audited.family, audited.values, audited.claims, audited.days)
-    count, left_out, wrong = levels.compare(ask, key)
+    count, left_out, wrong = compare_levels(ask, audited, key)
     for metric in sum_metrics(audited.family):
         currencies = 1
         for by in metric.dimension_sets:
@@ -165,56 +181,105 @@ def _compare_window(ask: FetchRows, audited: AuditedFamily, key: WindowKey) -> W
                 currencies = len(rows)
             count += len(rows)
             answered = {tuple(row["by"][name] for name in by): row for row in rows}
-            wrong += _differences(audited, key, _SplitMetric(metric, by), answered)
+            wrong += _sum_differences(audited, key, metric, by, answered)
     return WindowFindings(count, left_out, wrong)
 
 
-@dataclass(frozen=True)
-class _SplitMetric:
-    """A metric by some dimensions."""
-
-    metric: SumMetric
-    by: tuple[str, ...]
-
-    def compute_expected(
-        self, family: Family, values: WindowValues
-    ) -> dict[DimensionValues, int | float]:
-        """The metric's value, in its unit, by split with records; the total is always present."""
-        places = [family.axes.index(name) for name in self.by]
-        rows: dict[DimensionValues, list[Parts]] = {}
-        if not self.by:
-            rows[()] = []
-        for axes, parts in values.items():
-            rows.setdefault(tuple(axes[place] for place in places), []).append(parts)
-        return {split: self.metric.value(split_rows) for split, split_rows in rows.items()}
-
-    def name(self, split: DimensionValues) -> str:
-        """The name of the split in a difference, such as `revenue currency=USD`."""
-        named = zip(self.by, split, strict=True)
-        return " ".join((self.metric.id, *(f"{name}={value}" for name, value in named)))
-
-
-def _differences(
+def _sum_differences(
     audited: AuditedFamily,
     key: WindowKey,
-    question: _SplitMetric,
+    metric: SumMetric,
+    by: Sequence[str],
     answered: Mapping[DimensionValues, ApiRow],
 ) -> Iterator[Difference]:
-    where = partial(Difference, key[0], query_parameters(key)["from"])
-    expected = question.compute_expected(audited.family, audited.values.get(key, {}))
-    # A window without records may be unknown to the API; is_claim_correct() decides when it must
-    # know.
-    is_empty = key not in audited.values
-    for split, row in answered.items():
-        name = question.name(split)
-        should, got = expected.get(split, 0), row["value"]
-        is_unknown = got is None and row["source"] == "missing"
-        if got != should and not (is_unknown and is_empty):
-            yield where(name, should, got)
-        # A comparison of values alone would accept an API that calls everything final.
-        if not is_claim_correct(row, key[1], audited.claims):
-            yield where(f"{name}: {row['source']}, {row['status']}", should, got)
-    for split in expected.keys() - answered.keys():
+    (store, start), covered = key, is_covered(audited.claims, key[1])
+    expected = _split(audited, key, metric, by)
+    for split in (*answered, *(expected.keys() - answered.keys())):
+        # The name of the split, such as `revenue currency=USD`.
+        named = zip(by, split, strict=True)
+        name = " ".join((metric.id, *(f"{axis}={value}" for axis, value in named)))
+        should, row = expected.get(split, 0), answered.get(split)
+        if row is not None:
+            # A window without records may be unknown to the API; is_claim_correct() decides when it
+            # must know.
+            is_empty = key not in audited.values
+            yield from compare_row((store, start, name), should, row, covered, is_empty)
         # A row without records may be absent; the total is always answered.
-        if expected[split] or not split:
-            yield where(question.name(split), expected[split], None)
+        elif should or not split:
+            yield Difference(store, format_utc(start), name, should, None)
+
+
+def _split(
+    audited: AuditedFamily, key: WindowKey, metric: SumMetric, by: Sequence[str]
+) -> dict[DimensionValues, int | float]:
+    """The metric's value, in its unit, by split with records; the total is always present."""
+    places = [audited.family.axes.index(name) for name in by]
+    rows: dict[DimensionValues, list[Parts]] = {} if by else {(): []}
+    for axes, parts in audited.values.get(key, {}).items():
+        rows.setdefault(tuple(axes[place] for place in places), []).append(parts)
+    return {split: metric.value(split_rows) for split, split_rows in rows.items()}
+
+
+def compare_levels(ask: FetchRows, audited: AuditedFamily, key: WindowKey) -> WindowFindings:
+    """Compare the levels at the ends of the window and of its day with the master."""
+    (store, start), count, left_out = key, 0, 0
+    wrong: list[Difference] = []
+    day = audited.days.day(store, start)
+    levels = (metric for metric in loader.metrics() if isinstance(metric, LevelShape))
+    for metric in levels:
+        if audited.family.name not in metric.families:
+            continue
+        # Each level by its shortest grain.
+        is_of_window = "15m" in metric.grains
+        parameters = query_parameters(key) if is_of_window else _local_day_question(store, day.day)
+        windows = _windows(day.start, start + WINDOW if is_of_window else day.end)
+        # Records of days that were not read are in no sum here.
+        if not all(audited.days.scope.holds(store, window) for window in windows):
+            left_out += 1
+            continue
+        rows = [*ask(metric.id, parameters, ())]
+        count += len(rows)
+        wrong += _level_differences(audited, store, metric, windows, rows)
+    return WindowFindings(count, left_out, wrong)
+
+
+def _level_differences(
+    audited: AuditedFamily,
+    store: str,
+    metric: LevelShape,
+    windows: Sequence[datetime],
+    rows: Sequence[ApiRow],
+) -> Iterator[Difference]:
+    open_windows = [window for window in windows if not is_covered(audited.claims, window)]
+    # A level after a window that neither layer has is unknown, even if later windows are known.
+    is_known = all((store, window) in audited.values for window in open_windows)
+    should = _running_sum(audited, store, metric, windows) if is_known else None
+    where = store, windows[-1], metric.id
+    for row in rows:
+        # The speed layer may lack a late record, and with it the whole window.
+        yield from compare_row(where, should, row, not open_windows, bool(open_windows))
+    if not rows:
+        yield Difference(store, format_utc(windows[-1]), metric.id, should, None)
+
+
+def _running_sum(
+    audited: AuditedFamily, store: str, metric: LevelShape, windows: Iterable[datetime]
+) -> int:
+    return sum(
+        sign * parts[part]
+        for window in windows
+        for parts in audited.values.get((store, window), {}).values()
+        for part, sign in metric.value.running.items()
+    )
+
+
+def _local_day_question(store: str, day: date) -> QueryParameters:
+    following = day + timedelta(days=1)
+    span = {"from": day.isoformat(), "to": following.isoformat()}
+    return {"store": store, **span, "grain": "1d", "tz": "store"}
+
+
+def _windows(begin: datetime, end: datetime) -> list[datetime]:
+    """The starts of the windows that begin in [begin, end)."""
+    first = window_start(begin)
+    return window_starts(first if first == begin else first + WINDOW, end)

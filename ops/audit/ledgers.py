@@ -1,8 +1,4 @@
-"""The conservation ledger, from what Kafka, the master dataset and the views hold.
-
-The end offsets up to which it counts are read first, so records that arrive during the audit make
-no difference.
-"""
+"""The conservation ledger of Kafka, master and views, up to end offsets that are read first."""
 
 import time
 from collections import Counter
@@ -12,18 +8,19 @@ from dataclasses import asdict, dataclass
 from cassandra.cluster import Session
 
 from ops.audit.against_master import generation_differences
-from ops.audit.read.master import Fates, Master, WindowKey
-from ops.audit.read.served import read_claims, speed_windows
-from ops.audit.read.topics import DeadLetterOrigin, count_committed_records, dead_letters
+from ops.audit.master import Fates, Master, OffsetSpan, WindowKey
+from ops.audit.served import read_claims, speed_windows
 from ops.conflicts import TillConflicts, till_conflicts
-from ops.oracle.complete_journey import Scope
+from ops.oracle import Scope
 from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
 from runtime.kafka.offsets import TopicOffsets, find_unread, flatten_offsets
+from runtime.kafka.reader import read_to_end
 from runtime.kafka.topics import PartitionId, read_ends, read_group_positions
 from runtime.records.dead_letter import TOPIC as DEAD_LETTERS
+from runtime.records.dead_letter import read_letters
 from runtime.records.gaps import AcceptedGap, read_gaps
 from runtime.registry.sources import FAMILIES
-from runtime.registry.visit_rules import load_families
+from runtime.registry.stores import load_families
 from schemas.loader import topics
 from tally.config.settings import Settings
 from tally.events.ledger import CanonicalLedger, RawLedger, late_pending
@@ -38,13 +35,20 @@ _GRACE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Cut:
-    """End offsets of the raw topics at one moment, and of the canonical topics after it.
-
-    The canonical ends are read once the normaliser has passed the raw ones.
-    """
+    """End offsets of the raw topics, and of the canonical ones once the normaliser passed these."""
 
     raw: TopicOffsets
     canonical: TopicOffsets
+
+
+@dataclass(frozen=True)
+class DeadLetterOrigin:
+    """One dead letter: its reason, and the coordinates of the original record."""
+
+    reason: str
+    topic: str
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -71,29 +75,21 @@ class Ledgers:
 
     @property
     def ok(self) -> bool:
-        """Whether every committed record has exactly one fate, and the sums agree.
-
-        The master holds each record once, and the generations hold their sums.
-        """
-        return (
-            # late_pending is not checked: the batch layer counts what the speed layer dropped.
-            all(line.difference == 0 for line in self.raw)
-            and all(line.holds for line in self.canonical)
-            and self.unserved == 0
-        )
+        """Whether every committed record has exactly one fate, and the sums of all layers agree."""
+        # late_pending is not checked: the batch layer counts what the speed layer dropped.
+        is_whole = not any(line.difference for line in self.raw)
+        return is_whole and all(line.holds for line in self.canonical) and self.unserved == 0
 
 
 def read_ledgers(settings: Settings, session: Session) -> Ledgers:
-    """The ledgers of all topic-partitions, for the records that Kafka still keeps.
-
-    Records that arrive after the call are not counted.
-    """
+    """The ledgers of all partitions, of the records that Kafka still keeps at the call."""
     cut = take_cut(settings, session)
     # The claims are read before the master is opened, so that it holds everything they cover.
     families = load_families(settings)
     claims = {name: read_claims(session, family) for name, family in families.items()}
     master, letters = Master(settings), dead_letters(settings)
     considered = {name: master.window_events(name) for name in FAMILIES}
+    left_out = (Counter(master.left_out(name)) for name in FAMILIES)
     return Ledgers(
         raw=_raw_ledgers(settings, master, letters, cut),
         canonical=_canonical_ledgers(settings, master, cut),
@@ -107,7 +103,7 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
             len(generation_differences(session, master, families[name], published))
             for name, published in claims.items()
         ),
-        left_out=_left_out_by_rule(master),
+        left_out=dict(sum(left_out, Counter[str]())),
         waiting=sum(len(master.waiting_voids(name)) for name in FAMILIES),
         gaps=read_gaps(session),
         tills=[till for till in till_conflicts(session) if till.is_open],
@@ -115,10 +111,7 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
 
 
 def take_cut(settings: Settings, session: Session) -> Cut:
-    """The cut of now, returned once the master holds all of it.
-
-    After a timeout it is returned anyway: records that are still missing then are a difference.
-    """
+    """The cut of now, once the master holds it; also after a timeout: the rest is a difference."""
     deadline = time.monotonic() + settings.ingest_trigger_seconds + _GRACE_SECONDS
     # The ends are read one after the other: if all were read at one moment, records on their way
     # through the normaliser would be in neither ledger.
@@ -142,10 +135,7 @@ def _wait_until_read(
 def _ends(
     settings: Settings, names: Iterable[str], overrides: Mapping[str, str] | None = None
 ) -> TopicOffsets:
-    """The end offset of each partition: the first offset that a reader cannot have yet.
-
-    Readers see committed records, unless the consumer's overrides change the isolation level.
-    """
+    """The end offset of each partition; of committed records unless the overrides change it."""
     with kafka_consumer(settings, "audit", overrides) as consumer:
         return read_ends(consumer, names, _TIMEOUT_SECONDS)
 
@@ -161,13 +151,6 @@ def _master_positions(session: Session) -> Mapping[PartitionId, int]:
     return {(row.family, row.partition): row.until for row in rows}
 
 
-def _left_out_by_rule(master: Master) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for name in FAMILIES:
-        found.update(master.left_out(name))
-    return dict(found)
-
-
 def _raw_ledgers(
     settings: Settings, master: Master, letters: set[DeadLetterOrigin], cut: Cut
 ) -> list[RawLedger]:
@@ -178,19 +161,16 @@ def _raw_ledgers(
         canonical = master.count_canonical_by_raw(family, spans)
         # A letter may have been sent twice. It is retained for months, the raw record for a day, so
         # letters of deleted records must not be counted.
-        coordinates = {
-            (letter.partition, letter.offset) for letter in letters if letter.topic == topic
-        }
+        places = {(letter.partition, letter.offset) for letter in letters if letter.topic == topic}
         dead = Counter(
             number
-            for number, offset in coordinates
+            for number, offset in places
             if spans[number].first <= offset < spans[number].until
         )
         for number, span in spans.items():
             raw, records = canonical.get(number, (0, 0))
-            lines.append(
-                RawLedger(topic, number, span.committed, raw, dead[number], splits=records - raw)
-            )
+            counts = span.committed, raw, dead[number]
+            lines.append(RawLedger(topic, number, *counts, splits=records - raw))
     return lines
 
 
@@ -215,3 +195,31 @@ def _late_pending(session: Session, family: Family, considered: Mapping[WindowKe
         late_pending(events, speed[key].events if key in speed else 0)
         for key, events in considered.items()
     )
+
+
+def count_committed_records(
+    settings: Settings, topic: str, until: Mapping[int, int]
+) -> dict[int, OffsetSpan]:
+    """The committed records before the offsets, counted by reading: markers do not count."""
+    counts: Counter[int] = Counter()
+    firsts: dict[int, int] = {}
+    for message in read_to_end(settings, [topic]):
+        partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+        if offset < until.get(partition, 0):
+            counts[partition] += 1
+            # The offset of the first record read: Kafka's first offset may be a transaction marker,
+            # and the first record then lies after it.
+            firsts.setdefault(partition, offset)
+    return {
+        partition: OffsetSpan(firsts.get(partition, end), end, counts[partition])
+        for partition, end in until.items()
+    }
+
+
+def dead_letters(settings: Settings) -> set[DeadLetterOrigin]:
+    """The distinct dead letters: a duplicate has the same coordinates and reason."""
+    return {
+        DeadLetterOrigin(letter.reason, *letter.place)
+        # Iterated lazily, so that the payloads of the originals are not all in memory together.
+        for letter in read_letters(settings)
+    }

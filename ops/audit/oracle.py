@@ -1,22 +1,66 @@
 """Comparison of served values with the oracle, cell by cell."""
 
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
-from ops.audit.read.api_answers import READERS, open_client, query_parameters
-from ops.audit.read.master import WindowKey
-from ops.audit.read.served import is_covered, totals
-from ops.oracle.complete_journey import Totals, stores_in
+from ops.audit.master import WindowKey
+from ops.audit.served import is_covered, totals
+from ops.oracle import Totals, stores_in
 from tally.algebra.merge import MergedWindow
 from tally.algebra.parts import Value
-from tally.errors import TallyError
+from tally.errors import ApiError, StackError, TallyError
 from tally.families.generation import Generation
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW
+from web.client import ApiClient
+
+# Concurrent questions.
+READERS = 4
+# The API returns at most this many rows in one answer.
+_MAX_ROWS = "10000"
+_SECONDS = 30
+
+ApiRow: TypeAlias = dict[str, Any]
+# A question as query_parameters() returns it, and the function that answers it with the rows of a
+# metric by the dimensions.
+QueryParameters: TypeAlias = Mapping[str, str]
+FetchRows: TypeAlias = Callable[[str, QueryParameters, Sequence[str]], Iterable[ApiRow]]
+
+
+def query_parameters(key: WindowKey) -> dict[str, str]:
+    """The query parameters that ask the API for one window."""
+    store, start = key
+    span = {"from": format_utc(start), "to": format_utc(start + WINDOW)}
+    return {"store": store, **span, "grain": "15m"}
+
+
+@contextmanager
+def open_client(api: str) -> Iterator[Callable[..., list[ApiRow]]]:
+    """Yield a function: ask(metric, query_parameters(key), dimensions) is all rows of the API.
+
+    It raises TallyError when the API refuses, StackError when the API does not answer.
+    """
+    with ApiClient(api, "audit", _SECONDS) as client:
+
+        def ask(metric: str, parameters: QueryParameters, by: Sequence[str]) -> list[ApiRow]:
+            """All rows. Raises TallyError or StackError."""
+            more = {"by": ",".join(by), "limit": _MAX_ROWS} if by else {}
+            pages = client.pages(f"/v1/metrics/{metric}", {**parameters, **more})
+            try:
+                return [row for page in pages for row in page["rows"]]
+            except ApiError as error:
+                if error.status is None:
+                    raise StackError(f"{error}; --http 0 leaves it out") from error
+                answered = f"{error.url} answered {error.status}: {error.reason}"
+                raise TallyError(f"audit: {answered}") from error
+
+        yield ask
+
 
 # These are compared by HTTP; units are compared in the table rows only.
 METRICS = {"transactions": "receipts", "revenue": "minor"}
@@ -33,10 +77,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell that differs from the oracle.
-
-    Money is in minor units, a part in the form of its kind.
-    """
+    """One cell that differs; money is in minor units, a part in the form of its kind."""
 
     store: str
     start: str
@@ -113,25 +154,15 @@ def compare_http(
     with open_client(api) as ask, ThreadPoolExecutor(READERS) as readers:
 
         def fetch_answers(key: WindowKey) -> dict[str, Any]:
-            question = query_parameters(key)
-            return {metric: ask(metric, question, ())[0] for metric in METRICS}
+            return {metric: ask(metric, query_parameters(key), ())[0] for metric in METRICS}
 
         answers = list(readers.map(fetch_answers, keys))
     wrong: list[Difference] = []
     for key, answer in zip(keys, answers, strict=True):
-        where = key[0], format_utc(key[1])
-        oracle = expected.get(key, _NONE)
+        covered = is_covered(claims, key[1])
         for metric, name in METRICS.items():
-            row, should = answer[metric], getattr(oracle, name)
-            if row["value"] != should:
-                wrong.append(Difference(*where, metric, should, row["value"]))
-            # A comparison of values alone would accept an API that calls everything final.
-            if not is_claim_correct(row, key[1], claims):
-                wrong.append(
-                    Difference(
-                        *where, f"{metric}: {row['source']}, {row['status']}", should, row["value"]
-                    )
-                )
+            where, should = (*key, metric), getattr(expected.get(key, _NONE), name)
+            wrong += compare_row(where, should, answer[metric], covered)
     unequal = {(difference.store, difference.start) for difference in wrong}
     return Comparison(
         windows=len(keys),
@@ -142,35 +173,43 @@ def compare_http(
     )
 
 
-def is_claim_correct(
-    row: Mapping[str, Any], start: datetime, claims: Mapping[date, Generation]
-) -> bool:
-    """Whether the answer's claim about a window agrees with the generation of its day.
+def compare_row(
+    where: tuple[str, datetime, str],
+    should: Value,
+    row: ApiRow,
+    all_covered: bool,
+    may_be_missing: bool = False,
+) -> Iterator[Difference]:
+    """Yield the differences of an answered row of (store, window, metric): value and claim."""
+    store, start, name = where
+    got, source = row["value"], row["source"]
+    is_unknown = got is None and source == "missing" and may_be_missing
+    if got != should and not is_unknown:
+        yield Difference(store, format_utc(start), name, should, got)
+    # A comparison of values alone would accept an API that calls everything final.
+    if not is_claim_correct(row, all_covered):
+        claim = f"{name}: {source}, {row['status']}"
+        yield Difference(store, format_utc(start), claim, should, got)
 
-    The answer is complete only if the window is covered, and a covered window is never missing.
-    """
-    return claim_matches_coverage(row, is_covered=is_covered(claims, start))
 
-
-def claim_matches_coverage(row: Mapping[str, Any], *, is_covered: bool) -> bool:
+def is_claim_correct(row: ApiRow, all_covered: bool) -> bool:
     """Whether the answer claims neither more nor less than a generation of all its windows."""
     if row["complete"] or row["status"] in ("final", "restated"):
-        return is_covered and bool(row["source"] == "batch")
-    return not (is_covered and row["source"] == "missing")
+        return all_covered and bool(row["source"] == "batch")
+    return not (all_covered and row["source"] == "missing")
 
 
 def random_windows(
     filled: Collection[WindowKey], count: int, chance: random.Random
 ) -> list[WindowKey]:
-    """Draw `count` random windows from the stores and days of the filled windows.
-
-    Half of them are filled; a window may be drawn twice. There must be at least one filled window.
-    """
+    """Draw `count` windows of the filled stores and days, half of them filled; some repeat."""
     known, stores = sorted(filled), stores_in(filled)
     first, last = min(start for _, start in known), max(start for _, start in known)
     # Half are drawn anywhere: most quarter hours are empty, and a zero is an answer too.
     grid = (last - first) // WINDOW + 1
-    drawn: list[WindowKey] = []
-    for _ in range(count // 2):
-        drawn.append((chance.choice(stores), first + chance.randrange(grid) * WINDOW))
-    return drawn + [chance.choice(known) for _ in range(count - len(drawn))]
+
+    def draw() -> WindowKey:
+        return chance.choice(stores), first + chance.randrange(grid) * WINDOW
+
+    anywhere = [draw() for _ in range(count // 2)]
+    return anywhere + [chance.choice(known) for _ in range(count - len(anywhere))]

@@ -1,18 +1,14 @@
-"""Refused and waiting events by store, with a fix for each.
-
-They are dead letters by reason, conflicts, voids without their receipt, and unmapped words of
-vendors.
-"""
+"""Events that do not count by store, with a fix: dead letters, conflicts, waiting, unmapped."""
 
 from collections.abc import Iterator
 from datetime import date
 
 from cassandra.cluster import Session
 
-from ops.audit.read.master import Master
+from ops.audit.master import Master
 from ops.conflicts import till_conflicts
 from ops.dead_letters import DeadLetterFilter, dead_letters
-from runtime.records.refused import CONFLICT, RefusedEvents, group_letters
+from runtime.records.dead_letter import CONFLICT, RefusedEvents, group_letters
 from runtime.registry.sources import FAMILIES
 from schemas import loader
 from tally.config.settings import Settings
@@ -31,37 +27,29 @@ _UNMAPPED_FIX = (
 def list_refused_events(
     settings: Settings, session: Session, chosen: DeadLetterFilter, store: str = ""
 ) -> list[RefusedEvents]:
-    """All events that do not count, by store, the most frequent reason first.
-
-    Accepted conflicts are left out. Raises the same errors as the readers of Kafka and Cassandra.
-    """
+    """All events that do not count, by store, the most frequent reason first."""
     # Conflicts are reported by day and till instead, because some of them were accepted.
     letters = (
         letter
         for letter in dead_letters(settings).values()
         if chosen.matches(letter) and letter.reason != CONFLICT
     )
-    found = [*group_letters(letters), *_read_master(settings, chosen), *_conflicts(session, chosen)]
-    selected = [refused for refused in found if store in ("", refused.store)]
-    selected.sort(key=lambda refused: (refused.store, -refused.events, refused.reason))
-    return selected
+    found = [*group_letters(letters)]
+    if not chosen.topic:
+        others = (*_read_master(settings), *_conflicts(session))
+        found += [refused for refused in others if chosen.reason in ("", refused.reason)]
+    selected = (refused for refused in found if store in ("", refused.store))
+    return sorted(selected, key=lambda refused: (refused.store, -refused.events, refused.reason))
 
 
-def _read_master(settings: Settings, chosen: DeadLetterFilter) -> Iterator[RefusedEvents]:
+def _read_master(settings: Settings) -> Iterator[RefusedEvents]:
     # Without a master dataset nothing was rebuilt, so no event waits.
-    if not chosen.topic and settings.master_path.exists():
-        master = Master(settings)
-        found = [*_find_waiting(master), *_find_unmapped(master)]
-        yield from (refused for refused in found if chosen.reason in ("", refused.reason))
-
-
-def _find_unmapped(master: Master) -> Iterator[RefusedEvents]:
+    if not settings.master_path.exists():
+        return
+    master = Master(settings)
     for name in FAMILIES:
         for store, word, count, day in master.count_unmapped_words(name):
             yield RefusedEvents(store, UNMAPPED, "", count, str(day), word, word, _UNMAPPED_FIX)
-
-
-def _find_waiting(master: Master) -> Iterator[RefusedEvents]:
     by_store: dict[str, list[tuple[str, date]]] = {}
     for name in FAMILIES:
         for store, event_id, day in master.waiting_voids(name):
@@ -72,9 +60,7 @@ def _find_waiting(master: Master) -> Iterator[RefusedEvents]:
         yield RefusedEvents(store, WAITS, "/voids", len(voids), str(day), event_id, "", _WAITS_FIX)
 
 
-def _conflicts(session: Session, chosen: DeadLetterFilter) -> Iterator[RefusedEvents]:
-    if chosen.reason not in ("", CONFLICT) or chosen.topic:
-        return
+def _conflicts(session: Session) -> Iterator[RefusedEvents]:
     fix = loader.dead_letter_fixes()[CONFLICT]
     for till in till_conflicts(session):
         if till.is_open:

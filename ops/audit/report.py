@@ -1,7 +1,7 @@
 """The whole audit: its parts, its verdict, and its output as text and as JSON."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,20 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from ops.audit.against_master import FamilyComparison, compare_with_master, compute_expected_values
-from ops.audit.by_catalogue import ApiComparison, AuditedFamily, compare_answers
+from ops.audit.by_catalogue import ApiComparison, AuditedFamily, StoreDayStarts, compare_answers
 from ops.audit.ledgers import Ledgers, read_ledgers
-from ops.audit.levels import StoreDayStarts
-from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows
-from ops.audit.read.api_answers import open_client
-from ops.audit.read.master import Master
-from ops.audit.read.served import merge_windows, read_claims
-from ops.oracle.complete_journey import Scope, window_totals
+from ops.audit.master import Master
+from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows, open_client
+from ops.audit.served import merge_windows, read_claims
+from ops.oracle import Scope, window_totals
 from runtime.connect import cassandra_session
 from runtime.registry.sources import FAMILIES, SALES
-from runtime.registry.visit_rules import load_families
+from runtime.registry.stores import load_families, load_stores
 from tally.algebra.parts import Value
 from tally.config.settings import Settings
-from tally.events.tills import describe_conflicts
+from tally.events.identity import describe_conflicts
+from tally.events.ledger import CanonicalLedger, RawLedger
 from tally.time.instants import format_utc
 
 # How many differences are shown per comparison, and how many values of a list from where it
@@ -36,7 +35,8 @@ _SHOWN, _VALUES = 20, 3
 class AuditRequest:
     """What to audit: the scope, the checks, and the reference to compare with.
 
-    `http` is the number of windows to ask by HTTP, `seed` draws them.
+    `http` is the number of windows to ask by HTTP, `seed` draws them: a sample that found a
+    difference can be drawn again.
     """
 
     scope: Scope
@@ -81,74 +81,52 @@ def run_audit(settings: Settings, request: AuditRequest, say: Callable[[str], No
         if request.ledger:
             say("audit: reading every committed record of Kafka and the master dataset")
             ledgers = read_ledgers(settings, session)
-        proof = _AuditRun(settings, session, request, say)
         # The oracle knows only the receipts of the package: any other data would be a
         # difference.
         if request.against_master:
-            families, http = proof.by_master()
+            families, http = _compare_with_master(settings, session, request, say)
         elif request.oracle:
-            rows, http = proof.by_oracle()
+            rows, http = _compare_with_oracle(settings, session, request, say)
     return Audit(ledgers, rows, http, round(time.monotonic() - started, 1), families)
 
 
-@dataclass(frozen=True)
-class _AuditRun:
-    """The comparison of served values with the oracle or with the master."""
+def _compare_with_oracle(
+    settings: Settings, session: Session, request: AuditRequest, say: Callable[[str], None]
+) -> tuple[Comparison, Comparison | None]:
+    say("audit: comparing every served window with the oracle")
+    expected = window_totals(request.scope)
+    rows = compare_rows(expected, merge_windows(session, request.scope, SALES))
+    if not request.http:
+        return rows, None
+    say(f"audit: asking the API for {request.http:,} random windows")
+    sample = Sample(request.http, request.seed)
+    return rows, compare_http(settings.api, expected, sample, read_claims(session, SALES))
 
-    settings: Settings
-    session: Session
-    request: AuditRequest
-    report_step: Callable[[str], None]
 
-    def by_oracle(self) -> tuple[Comparison, Comparison | None]:
-        """Compare every window's rows, and random ones by HTTP, with the real receipts."""
-        self.report_step("audit: comparing every served window with the oracle")
-        expected = window_totals(self.request.scope)
-        rows = compare_rows(expected, merge_windows(self.session, self.request.scope, SALES))
-        if not self.request.http:
-            return rows, None
-        self._announce_sample()
-        claims = read_claims(self.session, SALES)
-        return rows, compare_http(self.settings.api, expected, self._sample, claims)
-
-    def by_master(self) -> tuple[dict[str, FamilyComparison], ApiComparison | None]:
-        """Compare every window's rows, and random ones by HTTP, with the master.
-
-        All families are compared.
-        """
-        self.report_step("audit: comparing every served window with the master dataset")
-        families = load_families(self.settings)
-        expected = compute_expected_values(Master(self.settings), families, self.request.scope)
-        compared = compare_with_master(self.session, expected, self.request.scope)
-        if not self.request.http:
-            return compared, None
-        self._announce_sample()
-        days = StoreDayStarts.load(self.settings, self.request.scope)
-        sampled = [
-            AuditedFamily(family, expected[name], read_claims(self.session, family), days)
-            for name, family in FAMILIES.items()
-        ]
-        with open_client(self.settings.api) as ask:
-            return compared, compare_answers(ask, sampled, self._sample)
-
-    @property
-    def _sample(self) -> Sample:
-        # The seed lets a sample that found a difference be drawn again.
-        return Sample(self.request.http, self.request.seed)
-
-    def _announce_sample(self) -> None:
-        self.report_step(f"audit: asking the API for {self.request.http:,} random windows")
+def _compare_with_master(
+    settings: Settings, session: Session, request: AuditRequest, say: Callable[[str], None]
+) -> tuple[dict[str, FamilyComparison], ApiComparison | None]:
+    say("audit: comparing every served window with the master dataset")
+    families = load_families(settings)
+    expected = compute_expected_values(Master(settings), families, request.scope)
+    compared = compare_with_master(session, expected, request.scope)
+    if not request.http:
+        return compared, None
+    say(f"audit: asking the API for {request.http:,} random windows")
+    stores = load_stores(settings.stores_file)
+    days = StoreDayStarts(settings.default_timezone, stores, request.scope)
+    sampled = [
+        AuditedFamily(family, expected[name], read_claims(session, family), days)
+        for name, family in FAMILIES.items()
+    ]
+    with open_client(settings.api) as ask:
+        return compared, compare_answers(ask, sampled, Sample(request.http, request.seed))
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
     """The audit as a dictionary in the shape of `--json`."""
-    answer: dict[str, Any] = {
-        "ok": audit.ok,
-        "ledgers": [],
-        "oracle": None,
-        "http": None,
-        "seconds": audit.seconds,
-    }
+    answer: dict[str, Any] = {"ok": audit.ok, "ledgers": []}
+    answer |= {"oracle": None, "http": None, "seconds": audit.seconds}
     if audit.ledgers is not None:
         beside = asdict(audit.ledgers)
         answer["ledgers"] = [*beside.pop("raw"), *beside.pop("canonical")]
@@ -156,9 +134,8 @@ def as_json(audit: Audit) -> dict[str, Any]:
         answer["beside"] = beside
     for name, comparison in (("oracle", audit.rows), ("http", audit.http)):
         answer[name] = asdict(comparison) if comparison is not None else None
-    answer["master"] = {
-        family: asdict(comparison) for family, comparison in audit.families.items()
-    } or None
+    masters = {family: asdict(comparison) for family, comparison in audit.families.items()}
+    answer["master"] = masters or None
     return answer
 
 
@@ -194,14 +171,19 @@ def format_difference(expected: Value, got: Value) -> tuple[str, str]:
 def _list_text(values: list[Any], place: int) -> str:
     shown = [*map(str, values[place : place + _VALUES])]
     more = ["…"] if len(values) > place + _VALUES else []
-    return f"{len(values):,} values" + (
-        f", from number {place} [{', '.join(shown + more)}]" if shown else ""
-    )
+    part = f", from number {place} [{', '.join(shown + more)}]" if shown else ""
+    return f"{len(values):,} values{part}"
 
 
 def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
-    console.print(_raw_table(ledgers))
-    console.print(_canonical_table(ledgers))
+    counted = ("partition", "committed", "canonical", "dead_letter", "difference", "splits")
+    heads = ("raw topic", *counted[:3], "dead letters", "difference", "further splits")
+    table = Table(*heads, title="committed = canonical + dead letters")
+    console.print(_add_lines(table, ledgers.raw, counted))
+    fates = ("counted", "duplicate", "conflict", "erased", "unreadable")
+    columns = ("partition", "committed", "master", *fates, "difference")
+    table = Table("topic", *columns, title=f"committed = {' + '.join(fates)}; master = committed")
+    console.print(_add_lines(table, ledgers.canonical, columns))
     by_reason = (f"{reason} {count:,}" for reason, count in ledgers.dead_letters.items())
     reasons = ", ".join(by_reason) or "none"
     console.print(f"dead letters: {sum(ledgers.dead_letters.values()):,} ({reasons})")
@@ -225,39 +207,19 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
         console.print(f"conflicts: {where}, {describe_conflicts(till.records, till.conflicts)}")
 
 
-def _raw_table(ledgers: Ledgers) -> Table:
-    counted = ("committed", "canonical", "dead letters", "difference")
-    names = ("raw topic", "partition", *counted, "further splits")
-    table = Table(*names, title="committed = canonical + dead letters")
-    for line in ledgers.raw:
-        counts = line.committed, line.canonical, line.dead_letter, line.difference, line.splits
-        table.add_row(line.topic, *_numbers(line.partition, *counts))
+def _add_lines(
+    table: Table, lines: Iterable[RawLedger | CanonicalLedger], columns: Iterable[str]
+) -> Table:
+    for line in lines:
+        table.add_row(line.topic, *(f"{getattr(line, column):,}" for column in columns))
     return table
-
-
-def _canonical_table(ledgers: Ledgers) -> Table:
-    fates = ("counted", "duplicate", "conflict", "erased", "unreadable")
-    columns = ("partition", "committed", "master", *fates, "difference")
-    title = f"committed = {' + '.join(fates)}; master = committed"
-    table = Table("topic", *columns, title=title)
-    for line in ledgers.canonical:
-        counts = (getattr(line, column) for column in columns)
-        table.add_row(line.topic, *_numbers(*counts))
-    return table
-
-
-def _numbers(*values: int) -> list[str]:
-    return [f"{value:,}" for value in values]
 
 
 def _sums(comparison: Comparison | ApiComparison) -> str:
     if isinstance(comparison, Comparison):
         return f"{comparison.receipts:,} receipts, {comparison.minor:,} cents"
-    left_out = (
-        f"; {comparison.left_out:,} levels left out: their day is not wholly in the scope"
-        if comparison.left_out
-        else ""
-    )
+    reason = "levels left out: their day is not wholly in the scope"
+    left_out = f"; {comparison.left_out:,} {reason}" if comparison.left_out else ""
     return f"{comparison.rows:,} rows of the catalogue's sums and levels{left_out}"
 
 

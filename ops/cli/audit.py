@@ -12,7 +12,7 @@ from runtime.process.output import print_json, print_note
 WIDE = 140
 
 if TYPE_CHECKING:
-    from ops.oracle.complete_journey import Scope
+    from ops.oracle import Scope
 
 group = typer.Typer()
 
@@ -34,8 +34,7 @@ def audit(
 ) -> None:
     """Prove the conservation ledger; compare every served window with the oracle.
 
-    Exit code 1 when anything differs.
-    \f
+    Exit code 1 when anything differs.\f
     Raises Exit with that code, BadParameter for options that mean nothing.
     """
     from rich.console import Console
@@ -47,15 +46,9 @@ def audit(
         raise typer.BadParameter("--only takes ledger or oracle")
     if against not in ("oracle", "master"):
         raise typer.BadParameter("--against takes oracle or master")
-    is_compared = only != "ledger"
-    request = AuditRequest(
-        _scope(store, days),
-        http,
-        seed,
-        ledger=only != "oracle",
-        oracle=is_compared,
-        against_master=is_compared and against == "master",
-    )
+    has_ledger, is_compared = only != "oracle", only != "ledger"
+    by_master, scope = is_compared and against == "master", _scope(store, days)
+    request = AuditRequest(scope, http, seed, has_ledger, is_compared, by_master)
     report = run_audit(Settings.load(), request, print_note)
     if json:
         print_json(as_json(report))
@@ -66,7 +59,7 @@ def audit(
 
 
 def _scope(store: str, days: str) -> "Scope":
-    from ops.oracle.complete_journey import Scope
+    from ops.oracle import Scope
 
     stores = frozenset(name for name in store.split(",") if name)
     if not days:

@@ -1,50 +1,39 @@
-"""`tally backfill`, `tally gaps`, `tally conflicts`: what a person decides about records.
-
-Which past days were sent completely, so that their empty windows are true zeros; which records are
-gone for good; and which receipts may stand although their number was used before.
-"""
+"""`tally backfill`, `tally gaps`, `tally conflicts`: what a person decides about records."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
-from ops.cli.shared import JsonOption, print_answer, print_table, whole_column
+from ops.cli.shared import JsonOption, build_table, print_answer, whole_column
 from runtime.process.output import print_json, print_note
 from runtime.registry.sources import FAMILIES
 from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.events.tills import has_restarted_numbers
+from tally.events.identity import has_restarted_numbers
+from tally.time.instants import format_utc
 
 if TYPE_CHECKING:
     from ops.conflicts import TillConflicts
-    from ops.gaps import OpenGap
     from runtime.records.gaps import AcceptedGap
 
 # The streaming queries of the speed layer, which name their checkpoint folders. Their modules would
 # bring Spark along.
 SPEED_QUERIES = ("views", "receipts")
 
-backfill_group = typer.Typer(
-    name="backfill",
-    help="Declare past days as sent whole: only then are their empty windows zeros.",
-    no_args_is_help=True,
-)
-gap_group = typer.Typer(
-    name="gaps",
-    help="Records that were gone before they were read: list, accept.",
-    no_args_is_help=True,
-)
-conflict_group = typer.Typer(
-    name="conflicts",
-    help="Receipts of a number that was used before: list, accept.",
-    no_args_is_help=True,
-)
 group = typer.Typer()
-for verb in (backfill_group, gap_group, conflict_group):
-    group.add_typer(verb)
+GROUPS = {
+    "backfill": "Declare past days as sent whole: only then are their empty windows zeros.",
+    "gaps": "Records that were gone before they were read: list, accept.",
+    "conflicts": "Receipts of a number that was used before: list, accept.",
+}
+verbs = [typer.Typer(name=name, no_args_is_help=True) for name in GROUPS]
+for verb in verbs:
+    group.add_typer(verb, help=GROUPS[str(verb.info.name)])
+backfill_group, gap_group, conflict_group = verbs
 
 
 @backfill_group.command()
@@ -56,12 +45,11 @@ def declare(
 ) -> None:
     """Declare that all events of these days have been sent.
 
-    The next rebuild covers the days, also those without any.
-    \f
+    The next rebuild covers the days, also those without any.\f
     Raises BadParameter for an unknown family, or days that are none.
     """
     from runtime.connect import cassandra_session
-    from runtime.records.backfill import declare_backfill
+    from runtime.records.gaps import declare_backfill
     from tally.time.windows import parse_days
 
     if family not in FAMILIES:
@@ -75,17 +63,16 @@ def declare(
         declared = declare_backfill(session, family, span, source)
     if json:
         print_json(asdict(declared))
-    else:
-        print_note(
-            f"{family}: {declared.first} to {declared.last} declared; `tally rebuild` covers them"
-        )
+        return
+    days = f"{declared.first} to {declared.last}"
+    print_note(f"{family}: {days} declared; `tally rebuild` covers them")
 
 
 @backfill_group.command("list")
 def list_backfills(json: JsonOption = False) -> None:
     """Every declared backfill."""
     from runtime.connect import cassandra_session
-    from runtime.records.backfill import read_backfills
+    from runtime.records.gaps import read_backfills
 
     with cassandra_session(Settings.load()) as session:
         backfills = [
@@ -108,20 +95,16 @@ def list_gaps(json: JsonOption = False) -> None:
     settings = Settings.load()
     with cassandra_session(settings) as session:
         gaps, open_gaps = read_gaps(session), find_open_gaps(settings, session)
-    if json:
-        print_json(
-            {
-                "gaps": [_gap_json(gap) for gap in gaps],
-                "open": [_open_gap_json(gap) for gap in open_gaps],
-            }
-        )
-        return
-    _print_gaps(gaps)
-    for open_gap in open_gaps:
-        print(
-            f"open: {open_gap.topic} {open_gap.partition}: {open_gap.loss};"
-            f" `tally gaps accept {open_gap.topic} {open_gap.partition}`"
-        )
+    shown = []
+    for gap in open_gaps:
+        place = {"topic": gap.topic, "partition": gap.partition, "position": gap.position}
+        bounds = {"earliest": gap.log.earliest, "end": gap.log.end}
+        shown.append({**place, **bounds, "loss": gap.loss})
+    answer = {"gaps": [*map(_gap_json, gaps)], "open": shown}
+    print_answer(json, answer, _gap_table(gaps))
+    for gap in open_gaps if not json else ():
+        which = f"{gap.topic} {gap.partition}"
+        print(f"open: {which}: {gap.loss}; `tally gaps accept {which}`")
 
 
 @gap_group.command("accept")
@@ -133,8 +116,7 @@ def accept_gap(
 ) -> None:
     """Go on without the records that one partition has lost.
 
-    The windows of that time are never complete again.
-    \f
+    The windows of that time are never complete again.\f
     Raises BadParameter for a topic or partition without a reader, TallyError when nothing is
     missing.
     """
@@ -143,19 +125,16 @@ def accept_gap(
 
     settings = Settings.load()
     if topic not in readable_topics() or partition >= settings.partitions:
+        topics, last = ", ".join(readable_topics()), settings.partitions - 1
         raise typer.BadParameter(
-            f"{topic} {partition}:"
-            f" topics are {', '.join(readable_topics())}, partitions 0 to {settings.partitions - 1}"
+            f"{topic} {partition}: topics are {topics}, partitions 0 to {last}"
         )
     with cassandra_session(settings) as session:
         found = find_open_gap(settings, session, topic, partition)
         if found is None:
             raise TallyError(f"{topic} {partition}: nothing is missing, its reader can go on")
         gap = accept(settings, session, found, reason or found.loss)
-    if json:
-        print_json(_gap_json(gap))
-    else:
-        _print_gaps([gap])
+    print_answer(json, _gap_json(gap), _gap_table([gap]))
     print_note(_after_gap(settings, topic))
 
 
@@ -190,8 +169,7 @@ def accept_conflicts(
 ) -> None:
     """Let the first receipt of each number stand, and the day be final.
 
-    What a later rebuild finds more has to be accepted again.
-    \f
+    What a later rebuild finds more has to be accepted again.\f
     Raises TallyError where no conflict is open.
     """
     from ops.conflicts import accept, till_conflicts
@@ -206,7 +184,10 @@ def accept_conflicts(
             and till in ("", conflict.till_id)
         ]
         if not conflicts:
-            raise TallyError(_none_open(store, day.date(), till))
+            where = f"store {store}{f', till {till}' if till else ''}, {day.date()}"
+            raise TallyError(
+                f"{where}: no conflict is open; `tally conflicts list` names those there are"
+            )
         accepted = accept(session, conflicts, reason, datetime.now(UTC))
     _print_conflicts(accepted, json)
 
@@ -225,60 +206,33 @@ def _after_gap(settings: Settings, topic: str) -> str:
 
 def _gap_json(gap: "AcceptedGap") -> dict[str, Any]:
     fields = {**asdict(gap), "from": gap.from_offset, "until": gap.until_offset}
-    return {
-        name: _text(value) if isinstance(value, datetime) else value
-        for name, value in fields.items()
-        if name not in ("from_offset", "until_offset")
-    }
+    del fields["from_offset"], fields["until_offset"]
+    times = ("first_arrival", "last_arrival", "noted_at")
+    return {**fields, **{name: format_utc(fields[name]) for name in times}}
 
 
-def _open_gap_json(gap: "OpenGap") -> dict[str, Any]:
-    place = {"topic": gap.topic, "partition": gap.partition, "position": gap.position}
-    bounds = {"earliest": gap.log.earliest, "end": gap.log.end}
-    return {**place, **bounds, "loss": gap.loss}
-
-
-def _text(instant: datetime) -> str:
-    # The driver returns instants without a zone, and a new gap has one; both are UTC.
-    return instant.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-def _print_gaps(gaps: "Sequence[AcceptedGap]") -> None:
+def _gap_table(gaps: "Sequence[AcceptedGap]") -> Table:
     times = ("arrived after", "and before")
     columns = (whole_column("topic"), "partition", "from", "until", *times, "reason")
-    rows = (
-        (
-            gap.topic,
-            *map(str, (gap.partition, gap.from_offset, gap.until_offset)),
-            *map(_text, (gap.first_arrival, gap.last_arrival)),
-            gap.reason,
-        )
-        for gap in gaps
-    )
-    print_table(columns, rows, title=f"{len(gaps):,} gaps")
-
-
-def _none_open(store: str, day: date, till: str) -> str:
-    where = f"store {store}{f', till {till}' if till else ''}, {day}"
-    return f"{where}: no conflict is open; `tally conflicts list` names those there are"
+    rows = []
+    for gap in gaps:
+        span = map(str, (gap.partition, gap.from_offset, gap.until_offset))
+        arrived = map(format_utc, (gap.first_arrival, gap.last_arrival))
+        rows.append((gap.topic, *span, *arrived, gap.reason))
+    return build_table(columns, rows, title=f"{len(gaps):,} gaps")
 
 
 def _print_conflicts(conflicts: "Sequence[TillConflicts]", is_json: bool) -> None:
-    if is_json:
-        shown = [{**asdict(conflict), "is_open": conflict.is_open} for conflict in conflicts]
-        print_json({"conflicts": shown})
-        return
+    shown = [{**asdict(conflict), "is_open": conflict.is_open} for conflict in conflicts]
     counts = ("conflicts", "of records", "accepted")
     columns = (whole_column("store"), "till", whole_column("day"), *counts, "what to do")
-    rows = (
-        (
-            *(conflict.store_id, conflict.till_id, conflict.day),
-            *(f"{count:,}" for count in (conflict.conflicts, conflict.records, conflict.accepted)),
-            _advice(conflict),
-        )
-        for conflict in conflicts
-    )
-    print_table(columns, rows, title=f"{len(conflicts):,} tills and days with conflicts")
+    rows = []
+    for conflict in conflicts:
+        numbers = conflict.conflicts, conflict.records, conflict.accepted
+        place = conflict.store_id, conflict.till_id, conflict.day
+        rows.append((*place, *(f"{count:,}" for count in numbers), _advice(conflict)))
+    table = build_table(columns, rows, title=f"{len(conflicts):,} tills and days with conflicts")
+    print_answer(is_json, {"conflicts": shown}, table)
 
 
 def _advice(conflict: "TillConflicts") -> str:

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runtime.process.output import print_note
-from tally.config.home import STORES_FILE
-from tally.config.settings import Settings
+from tally.config.settings import STORES_FILE, Settings
 from tally.errors import TallyError
 
 if TYPE_CHECKING:
     from ops.local.demo.run import Demo
 
 HOME = Path(".tally") / "demo"
-# The year takes two minutes: small micro-batches let it be watched, and let the master be asked
-# soon after the last receipt.
-FAST_SETTINGS = {"TALLY_MICRO_BATCH_RECORDS": "2500", "TALLY_INGEST_TRIGGER_SECONDS": "10"}
-# The data set does not say where its stores are; their opening hours are those of the eastern
-# United States, and by any other clock people would shop at three in the morning.
-TIMEZONE_SETTINGS = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
+DEFAULTS = {
+    # The year takes two minutes: small micro-batches let it be watched, and let the master be asked
+    # soon after the last receipt.
+    "TALLY_MICRO_BATCH_RECORDS": "2500",
+    "TALLY_INGEST_TRIGGER_SECONDS": "10",
+    # The data set does not say where its stores are; their opening hours are those of the eastern
+    # United States, and by any other clock people would shop at three in the morning.
+    "TALLY_DEFAULT_TIMEZONE": "America/New_York",
+}
 # How long the stack may take to stop in order after an interrupt; then the rest is ended.
 STOP_SECONDS = 6.0
 
@@ -49,15 +51,14 @@ def demo(
 
     In a fresh folder, at the end with a simulated store of now beside them, and, where it stays,
     an alert that a rebuild confirms and one that it takes back. Exits with the audit's code, and
-    with 1 when what is of now is not served within a minute, or its alert not published.
-    \f
+    with 1 when what is of now is not served within a minute, or its alert not published.\f
     Raises Exit with that code.
     """
     from ops.local.demo.alerts import how_to_see_alerts
-    from ops.local.demo.run import Demo, show_result
+    from ops.local.demo.run import Demo
     from ops.local.demo.twin import write_stores
     from ops.local.process_tree import fork_supervised
-    from ops.local.services.airflow import NEW_DAGS_ARE_PAUSED
+    from ops.local.services.catalogue import NEW_DAGS_ARE_PAUSED
     from runtime.spark.configuration import SHORT_RUN_JAVA
 
     ended = fork_supervised(STOP_SECONDS)
@@ -66,8 +67,7 @@ def demo(
     once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
     home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()
     # The demo shows the speed layer's answers first, so no hourly rebuild may run before that.
-    short = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA}
-    defaults = short | FAST_SETTINGS | TIMEZONE_SETTINGS
+    defaults = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA, **DEFAULTS}
     environment = {**defaults, **os.environ, "TALLY_HOME": str(home), NEW_DAGS_ARE_PAUSED: "True"}
     running = Demo(Settings.load(environment), environment, print_note)
     if home.exists():
@@ -80,7 +80,6 @@ def demo(
     code = 1
     try:
         result = running.run(speed)
-        show_result(result, print_note)
         code = result.audit_code
         if not once:
             _print_addresses(home, result.twin_page)
@@ -113,7 +112,6 @@ def _alerts_code(running: "Demo") -> int:
 
 
 def _print_addresses(home: Path, twin_page: str) -> None:
-    """Print what there is to look at until Ctrl-C."""
     api = Settings.load({"TALLY_HOME": str(home)}).api
     print_note(
         f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics."

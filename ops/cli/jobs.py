@@ -1,14 +1,11 @@
-"""Commands that become a job of another layer.
-
-The job has the options, so that ops imports no layer.
-"""
+"""Commands that become a job of another layer, with its options: ops imports no layer."""
 
 import os
 import sys
 
 import typer
 
-from runtime.process.repository import python_path
+from runtime.process.files import python_path
 
 # By command the module that runs, and the line of `tally --help`.
 JOBS = {
@@ -35,11 +32,9 @@ def add_job(app: typer.Typer, name: str) -> None:
     )
     def run(context: typer.Context) -> None:
         # The process is replaced so that a signal or a kill meant for the job reaches it.
-        os.execve(
-            sys.executable,
-            [sys.executable, "-m", module, *context.args],
-            {**os.environ, "PYTHONPATH": python_path(os.environ)},
-        )
+        command = [sys.executable, "-m", module, *context.args]
+        environment = {**os.environ, "PYTHONPATH": python_path(os.environ)}
+        os.execve(sys.executable, command, environment)
 
 
 for job in JOBS:

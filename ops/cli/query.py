@@ -1,11 +1,8 @@
-"""`tally query METRIC`: the API's answer, as a table or unchanged for a program.
-
-Without a terminal the table is plain text.
-"""
+"""`tally query METRIC`: the API's answer, as a table or unchanged for a program."""
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from http import HTTPStatus
-from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +12,7 @@ from ops.cli.shared import NOTHING, PLAIN, print_table
 from runtime.process.output import print_json, print_note
 from tally.config.settings import Settings
 from tally.errors import ApiError, TallyError
-from tally.events.tills import describe_conflicts
+from tally.events.identity import describe_conflicts
 
 # How often a question of several pages is asked when rebuilds publish in between.
 TRIES = 5
@@ -28,6 +25,7 @@ NUMBERS = ("value", "events")
 # value without numerator and denominator.
 SHOWN = ("start", "value", "events", "source", "status")
 
+QueryAnswer = dict[str, Any]
 group = typer.Typer()
 
 
@@ -69,17 +67,11 @@ def query(
         _show(answer)
 
 
-def fetch_answer(
-    api: str,
-    metric: str,
-    parameters: Mapping[str, str],
-) -> dict[str, Any]:
+def fetch_answer(api: str, metric: str, parameters: Mapping[str, str]) -> QueryAnswer:
     """The API's answer by field, with the rows of all pages joined, and their weakest state.
 
-    Raises ApiError with the API's own words, TallyError for pages that do not fit together.
-
-    Pages of two generations do not: when a rebuild publishes in between, the question is asked
-    again.
+    Raises ApiError with the API's own words, TallyError for pages that do not fit together, such as
+    those of two generations after several tries.
     """
     from web.client import ApiClient
 
@@ -88,7 +80,7 @@ def fetch_answer(
     with ApiClient(api, "query") as client:
         for _ in range(TRIES):
             try:
-                return _join_pages(client.pages(f"/v1/metrics/{metric}", question))
+                return reduce(_join, client.pages(f"/v1/metrics/{metric}", question))
             except ApiError as error:
                 # A page of another generation than those before it: not an error.
                 if error.status != HTTPStatus.CONFLICT:
@@ -98,16 +90,15 @@ def fetch_answer(
     )
 
 
-def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    whole = next(pages)
-    for page in pages:
-        _join(whole, page)
-    return whole
-
-
-def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
+def _join(whole: QueryAnswer, page: QueryAnswer) -> QueryAnswer:
     """Add a page to those before it, so that the fields of the whole hold for every page."""
-    _check_equal_fields(whole, page)
+    # Euros of one page were once added up under the dollars of another (seen).
+    for name in EQUAL_FIELDS:
+        if page[name] != whole[name]:
+            raise TallyError(
+                f"query: a page has {name} {page[name]!r}, those before it {whole[name]!r}:"
+                " they do not add up; ask again"
+            )
     if "rows" in whole:
         whole["rows"] += page["rows"]
     else:
@@ -126,27 +117,17 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
     weak = (status for status in ("provisional", "restated") if status in statuses)
     whole["status"] = next(weak, "final")
     # The texts have one form and one zone, so the smaller is the earlier.
-    whole["through"] = (
-        min(whole["through"], page["through"]) if whole["through"] and page["through"] else None
-    )
+    through = whole["through"], page["through"]
+    whole["through"] = min(through) if all(through) else None
     for name in LISTED:
         whole[name] += [entry for entry in page[name] if entry not in whole[name]]
-    behind = [part["master_behind_since"] for part in (whole, page) if part["master_behind_since"]]
-    whole["master_behind_since"] = min(behind) if behind else None
+    behind = filter(None, (whole["master_behind_since"], page["master_behind_since"]))
+    whole["master_behind_since"] = min(behind, default=None)
     whole["next"] = page["next"]
+    return whole
 
 
-def _check_equal_fields(whole: dict[str, Any], page: dict[str, Any]) -> None:
-    # Euros of one page were once added up under the dollars of another (seen).
-    for name in EQUAL_FIELDS:
-        if page[name] != whole[name]:
-            raise TallyError(
-                f"query: a page has {name} {page[name]!r}, those before it {whole[name]!r}:"
-                " they do not add up; ask again"
-            )
-
-
-def _show(answer: dict[str, Any]) -> None:
+def _show(answer: QueryAnswer) -> None:
     unit = f"{answer['currency']}, {answer['unit']}" if answer["currency"] else answer["unit"]
     whole = {"store": answer["store"], "rows": answer.get("rows")}
     for series in answer.get("series") or [whole]:
@@ -161,36 +142,24 @@ def _show(answer: dict[str, Any]) -> None:
         print_note(caveat)
 
 
-def _caveats(answer: dict[str, Any]) -> list[str]:
-    """The reasons why the answer is not final, one line each."""
-    behind = answer["master_behind_since"]
-    lines = (
-        [f"the master has not said since {behind} that it holds everything: nothing is final"]
-        if behind
-        else []
-    )
+def _caveats(answer: QueryAnswer) -> Iterator[str]:
+    if behind := answer["master_behind_since"]:
+        yield f"the master has not said since {behind} that it holds everything: nothing is final"
     for gap in answer["gaps"]:
-        lines.append(
-            f"{gap['until_offset'] - gap['from_offset']} records"
-            f" of {gap['topic']}-{gap['partition']} are gone: {gap['reason']}"
-        )
+        count = gap["until_offset"] - gap["from_offset"]
+        yield f"{count} records of {gap['topic']}-{gap['partition']} are gone: {gap['reason']}"
     for till in answer["numbering"]:
-        lines.append(
-            f"store {till['store']}, till {till['till']}, {till['day']}:"
-            f" {describe_conflicts(till['records'], till['conflicts'])}"
-        )
+        found = describe_conflicts(till["records"], till["conflicts"])
+        yield f"store {till['store']}, till {till['till']}, {till['day']}: {found}"
     series = answer.get("series", [answer])
-    rows = list(chain(*(part.get("rows", ()) for part in series)))
-    hidden = sum(row.get("suppressed", False) for row in rows)
-    if hidden:
-        lines.append(f"{hidden} values are withheld: of too few devices, or of days not settled")
-    silent = sum(row.get("estimated", False) or "withheld" in row for row in rows)
-    if silent:
-        lines.append(
+    rows = [row for part in series for row in part.get("rows", ())]
+    if hidden := sum(row.get("suppressed", False) for row in rows):
+        yield f"{hidden} values are withheld: of too few devices, or of days not settled"
+    if silent := sum(row.get("estimated", False) or "withheld" in row for row in rows):
+        yield (
             f"{silent} values are of sensors that were silent for a part of the open hours;"
             " `coverage` with --json, who it was: GET /v1/stores/<store>/sensors"
         )
-    return lines
 
 
 def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:

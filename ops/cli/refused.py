@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ops.cli.shared import JsonOption, one_line, print_answer, print_table, whole_column
+from ops.cli.shared import JsonOption, build_table, one_line, print_answer, whole_column
 from ops.dead_letters import DeadLetterFilter, dead_letter, dead_letters
 from ops.dead_letters import replay as replay_letter
-from runtime.process.output import print_json
 from runtime.records.dead_letter import DeadLetter
 from schemas import loader
 from tally.config.settings import Settings
 
 _SHOWN_MESSAGE, _SHOWN_LETTER = 120, 80
+
+_SINCE = typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
 
 group = typer.Typer()
 letter_group = typer.Typer(
@@ -30,9 +31,7 @@ group.add_typer(letter_group)
 def list_refused(
     store: Annotated[str, typer.Option(help="only of this store")] = "",
     reason: Annotated[str, typer.Option(help="only for this reason, or `waits`, `unmapped`")] = "",
-    since: Annotated[
-        str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
-    ] = "",
+    since: Annotated[str, _SINCE] = "",
     json: JsonOption = False,
 ) -> None:
     """What was refused or waits, by store and reason, with the fix.
@@ -45,28 +44,21 @@ def list_refused(
     settings, chosen = Settings.load(), DeadLetterFilter(reason, "", _instant(since))
     with cassandra_session(settings) as session:
         found = list_refused_events(settings, session, chosen, store)
-    if json:
-        print_json({"refused": [events._asdict() for events in found]})
-        return
     columns = (whole_column("store"), whole_column("reason"), "events", "last", "message")
-    rows = (
-        (
-            *(events.store or "not known", events.reason, f"{events.events:,}", events.last[:16]),
-            *(_cut(events.message, _SHOWN_MESSAGE), events.fix),
-        )
-        for events in found
-    )
+    rows = []
+    for events in found:
+        place = events.store or "not known", events.reason, f"{events.events:,}", events.last[:16]
+        rows.append((*place, _cut(events.message, _SHOWN_MESSAGE), events.fix))
     count = sum(events.events for events in found)
-    print_table((*columns, "what to do"), rows, title=f"{count:,} events do not count")
+    table = build_table((*columns, "what to do"), rows, title=f"{count:,} events do not count")
+    print_answer(json, {"refused": [events._asdict() for events in found]}, table)
 
 
 @letter_group.command("list")
 def list_letters(
     reason: Annotated[str, typer.Option(help="only this reason")] = "",
     topic: Annotated[str, typer.Option(help="only of this topic")] = "",
-    since: Annotated[
-        str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
-    ] = "",
+    since: Annotated[str, _SINCE] = "",
     json: JsonOption = False,
 ) -> None:
     """Dead letters, oldest first.\f
@@ -74,18 +66,13 @@ def list_letters(
     Raises BadParameter for a reason that there is not.
     """
     letters = _matching_letters(Settings.load(), reason, topic, since)
-    if json:
-        print_json({"dead_letters": [asdict(letter) for letter in letters]})
-        return
     columns = (whole_column("id"), whole_column("reason"), "attempts", "first seen", "message")
-    rows = (
-        (
-            *(letter.id, letter.reason, str(letter.attempts), letter.first_seen),
-            _cut(letter.message, _SHOWN_LETTER),
-        )
-        for letter in letters
-    )
-    print_table(columns, rows, title=f"{len(letters):,} dead letters")
+    rows = []
+    for letter in letters:
+        place = letter.id, letter.reason, str(letter.attempts), letter.first_seen
+        rows.append((*place, _cut(letter.message, _SHOWN_LETTER)))
+    table = build_table(columns, rows, title=f"{len(letters):,} dead letters")
+    print_answer(json, {"dead_letters": [asdict(letter) for letter in letters]}, table)
 
 
 @letter_group.command()
@@ -118,8 +105,7 @@ def replay(
 ) -> None:
     """Send originals to their raw topic again; what was stored already counts once.
 
-    After an adapter, the stores file or a setting was corrected: all letters of a reason at once.
-    \f
+    After an adapter, the stores file or a setting was corrected: all letters of a reason at once.\f
     Raises BadParameter for one correction of several letters, and where nothing says which.
     """
     is_wanted = bool(reason or topic or since)
@@ -152,10 +138,7 @@ def _matching_letters(settings: Settings, reason: str, topic: str, since: str) -
 
 
 def _instant(text: str) -> datetime | None:
-    """The instant of an option, in UTC if it names no offset; None for an empty one.
-
-    Raises BadParameter.
-    """
+    """The instant of an option, in UTC if it names no offset; None for an empty one."""
     try:
         instant = datetime.fromisoformat(text) if text else None
     except ValueError as error:

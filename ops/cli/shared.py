@@ -30,24 +30,33 @@ def api_client(caller: str) -> "ApiClient":
     return ApiClient(Settings.load().api, caller)
 
 
-def print_answer(as_json: bool, answer: Any, lines: Iterable[str]) -> None:
-    """Print the answer as one JSON object, else its lines for people."""
+def print_answer(as_json: bool, answer: Any, shown: Iterable[str] | Table) -> None:
+    """Print the answer as one JSON object, else its lines, or its table, for people."""
     if as_json:
         print_json(answer)
-        return
-    for line in lines:
-        print(line)
+    elif isinstance(shown, Table):
+        Console().print(shown)
+    else:
+        for line in shown:
+            print(line)
+
+
+def build_table(
+    columns: Iterable[str | Column], rows: Iterable[Iterable[str]], **style: Any
+) -> Table:
+    """A table with a row a line; `style` is what rich.table.Table takes beside columns."""
+    table = Table(*columns, **style)
+    for row in rows:
+        # Text, not markup: people and unknown senders have typed the values.
+        table.add_row(*map(Text, row))
+    return table
 
 
 def print_table(
     columns: Iterable[str | Column], rows: Iterable[Iterable[str]], **style: Any
 ) -> None:
-    """Print a table with a row a line; `style` is what rich.table.Table takes beside columns."""
-    table = Table(*columns, **style)
-    for row in rows:
-        # Text, not markup: people and unknown senders have typed the values.
-        table.add_row(*map(Text, row))
-    Console().print(table)
+    """Print a table as `build_table` makes it."""
+    Console().print(build_table(columns, rows, **style))
 
 
 def whole_column(name: str) -> Column:

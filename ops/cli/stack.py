@@ -53,20 +53,19 @@ def status(as_json: JsonOption = False) -> None:
 
     Raises Exit with 1 if one does not.
     """
-    from ops.local.processes import watching
     from ops.local.services import catalogue
     from ops.local.stack import control
+    from ops.local.stack.watcher import has_started_services, watcher_runs
 
     site = _site()
     states = control.status(site, catalogue.select_services((), catalogue.list_services(site)))
     services = {name: asdict(state) for name, state in states.items()}
-    lines = (
-        f"{name:<11} {state.state:<9} {state.pid or '-':>8}"
-        f"  {state.address or '-'}{_trouble(name, state)}"
-        for name, state in states.items()
-    )
-    print_answer(as_json, {"services": services, "watcher": watching.is_running(site)}, lines)
-    if watching.has_started_services(site) and not watching.is_running(site):
+    lines = []
+    for name, state in states.items():
+        process = f"{state.state:<9} {state.pid or '-':>8}"
+        lines.append(f"{name:<11} {process}  {state.address or '-'}{_trouble(name, state)}")
+    print_answer(as_json, {"services": services, "watcher": watcher_runs(site)}, lines)
+    if has_started_services(site) and not watcher_runs(site):
         print_note("no watcher runs: what ends by itself stays down; `tally up` starts one")
     if any(state.state != "running" for state in states.values()):
         raise typer.Exit(1)
@@ -76,8 +75,7 @@ def status(as_json: JsonOption = False) -> None:
 def doctor(as_json: JsonOption = False) -> None:
     """Look at the machine and the stack; each line says ok or failed, and the fix.
 
-    Exit code 1 if one failed.
-    \f
+    Exit code 1 if one failed.\f
     Raises Exit with that code.
     """
     from ops.local.stack.doctor import checks

@@ -3,17 +3,16 @@
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.shared import NOTHING, JsonOption, print_table, value_text
+from ops.cli.shared import NOTHING, JsonOption, build_table, print_answer, print_table, value_text
 from runtime.process.output import print_json, print_note
 from tally.config.settings import Settings
 from tally.errors import BadSettings
 
 if TYPE_CHECKING:
-    from ops.moved_days import ChangedSpan
     from ops.stores import RegistryChange
     from runtime.registry.stores import StoreEntry
 
@@ -36,13 +35,16 @@ def import_stores(
 ) -> None:
     """Make FILE the registry, after all of it has been checked, and show what that changes.
 
-    The registry is the file of TALLY_STORES_FILE, else stores.yaml in TALLY_HOME.
-    \f
+    The registry is the file of TALLY_STORES_FILE, else stores.yaml in TALLY_HOME.\f
     Raises BadSettings for a file that does not fit, TallyError where none can be written.
     """
-    from ops.local.machine.private import make_private
-    from ops.moved_days import check_visit_revisions, find_changed_spans
-    from ops.stores import registry_change, replace_registry
+    from ops.local.machine import make_private
+    from ops.stores import (
+        check_visit_revisions,
+        find_changed_spans,
+        registry_change,
+        replace_registry,
+    )
     from runtime.registry.stores import parse_stores
 
     settings = Settings.load()
@@ -62,13 +64,20 @@ def import_stores(
     if json:
         written = {"file": file, "registry": registry, "written": not dry_run, "stores": len(after)}
         stores = {"added": change.added, "removed": change.removed}
-        changed = [_as_json(asdict(changed_field)) for changed_field in change.changed]
-        spans = [asdict(moved_span) for moved_span in moved]
+        changed = [
+            # `from_day` gets the name that it has in tables.
+            {"from" if name == "from_day" else name: value for name, value in asdict(field).items()}
+            for field in change.changed
+        ]
+        spans = [*map(asdict, moved)]
         print_json({**written, **stores, "changed": changed, "moved": spans, "warnings": warnings})
     else:
         _print_change(change, len(after))
     for span in moved:
-        print_note(_span_text(span))
+        begins = f"from {span.first}" if span.first else "from the first day on"
+        hint = "; they are rebuilt by the next rebuild" if span.field == "visits" else ""
+        what = f"store {span.store}: {span.field}: answers of closed days change"
+        print_note(f"{what}, {begins} until {span.last}{hint}")
     for warning in warnings:
         print_note(f"{warning}; harmless only if nothing of the store has been taken yet")
     print_note(_next_step(registry, dry_run))
@@ -96,23 +105,22 @@ def show(
         raise typer.BadParameter(
             f"{registry} has no store {store!r}; it has {', '.join(sorted(entries)) or 'none'}"
         )
-    day = _day(on)
+    try:
+        day = date.fromisoformat(on) if on else None
+    except ValueError as error:
+        raise typer.BadParameter(f"{on!r} is no day; write for example 2026-05-01") from error
     shown = {
         store_id: (entry if day is None else entry.valid_on(day)).to_fields()
         for store_id, entry in sorted(entries.items())
         if not store or store_id == store
     }
-    if json:
-        print_json({"registry": registry, "on": day, "stores": shown})
-    else:
-        print_table(
-            ("store", "field", "value"),
-            (
-                (store_id, field, value_text(value))
-                for store_id, fields in shown.items()
-                for field, value in (fields or {NOTHING: None}).items()
-            ),
-        )
+    rows = (
+        (store_id, field, value_text(value))
+        for store_id, fields in shown.items()
+        for field, value in (fields or {NOTHING: None}).items()
+    )
+    table = build_table(("store", "field", "value"), rows)
+    print_answer(json, {"registry": registry, "on": day, "stores": shown}, table)
 
 
 def _current_stores(registry: Path) -> "dict[str, StoreEntry]":
@@ -137,27 +145,6 @@ def _next_step(registry: Path, dry_run: bool) -> str:
         f" `tally down {READERS}`, then `tally up`;"
         f" on a server `docker compose restart {READERS}`"
     )
-
-
-def _span_text(span: "ChangedSpan") -> str:
-    begins = f"from {span.first}" if span.first else "from the first day on"
-    rebuild_hint = "; they are rebuilt by the next rebuild" if span.field == "visits" else ""
-    return (
-        f"store {span.store}: {span.field}: answers of closed days change,"
-        f" {begins} until {span.last}{rebuild_hint}"
-    )
-
-
-def _day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no day; write for example 2026-05-01") from error
-
-
-def _as_json(change: dict[str, Any]) -> dict[str, Any]:
-    # The fields keep their order; `from_day` gets the name that it has in tables.
-    return {"from" if name == "from_day" else name: value for name, value in change.items()}
 
 
 def _print_change(change: "RegistryChange", stores: int) -> None:

@@ -1,11 +1,16 @@
 """The page of the HTTP API, generated from the OpenAPI documents of the applications."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import starmap
+from typing import Any
 
-from ops.docs.markdown import Document, describe_limits, describe_type, table
+from ops.docs.reference import table
 from schemas import loader
 
+# A JSON document, or a part of one.
+Document = Mapping[str, Any]
+_FORMATS = {"date": "day", "date-time": "instant"}
 HEADING = """# The HTTP API
 
 Made from what `web/api/` and `ingest/gateway/` say of themselves (OpenAPI 3.1, each at its
@@ -19,10 +24,7 @@ it beyond that, is in [what is guaranteed](../guarantees.md#from-the-sender-on);
 
 
 def api_page(*documents: Document) -> str:
-    """The page as Markdown: each application with its addresses, then every shape once.
-
-    Raises ValueError when two applications give different shapes one name.
-    """
+    """The page as Markdown. Raises ValueError for two different shapes of one name."""
     parts = [part for document in documents for part in _application(document)]
     shapes = _all_shapes(documents)
     named = [part for name in sorted(shapes) for part in _shape(name, shapes[name])]
@@ -45,13 +47,10 @@ def _operation(operation: Document) -> Iterator[str]:
     if "requestBody" in operation:
         yield f"Body: {_body(operation['requestBody']['content'])}.\n"
     if parameters := operation.get("parameters"):
-        yield table(
-            ("parameter", "type", "default", "meaning"),
-            (_parameter(parameter) for parameter in parameters),
-        )
+        yield table(("parameter", "type", "default", "meaning"), map(_parameter, parameters))
     # Sorted by status: FastAPI puts the responses that it adds itself first.
     answers = sorted(operation["responses"].items())
-    yield table(("status", "answer", "meaning"), (_answer(*answer) for answer in answers))
+    yield table(("status", "answer", "meaning"), starmap(_answer, answers))
 
 
 def _parameter(parameter: Document) -> tuple[str, str, str, str]:
@@ -63,14 +62,13 @@ def _parameter(parameter: Document) -> tuple[str, str, str, str]:
 
 
 def _body(content: Document) -> str:
-    """The media types of a body, with the file of the message's schema or the shape."""
-    titles = {loader.message_schema(name)["title"]: name for name in loader.builtin_sources()}
     if "application/json" not in content:
         return "what the vendor sends, as it is"
+    titles = {loader.message_schema(name)["title"]: name for name in loader.builtin_sources()}
     schema = content["application/json"]["schema"]
-    if schema.get("title") not in titles:
+    title = schema.get("title")
+    if title not in titles:
         return f"one {describe_type(schema)} as `application/json`"
-    title = schema["title"]
     file = f"ingest/sources/{titles[title]}/message.schema.json"
     single = f"one [{title}](../../{file}) as `application/json`"
     return f"{single}, or one a line as `application/x-ndjson`"
@@ -96,13 +94,63 @@ def _all_shapes(documents: tuple[Document, ...]) -> dict[str, Document]:
 def _shape(name: str, shape: Document) -> Iterator[str]:
     yield f"### {name}\n"
     yield f"{shape['description']}\n"
-    rows = (
-        (
-            f"`{field}`",
-            describe_type(schema)
-            + ("" if field in shape.get("required", ()) else "; may be absent"),
-            schema.get("description", ""),
-        )
-        for field, schema in shape["properties"].items()
-    )
+    rows = []
+    for field, schema in shape["properties"].items():
+        absent = "" if field in shape.get("required", ()) else "; may be absent"
+        kind = f"{describe_type(schema)}{absent}"
+        rows.append((f"`{field}`", kind, schema.get("description", "")))
     yield table(("field", "type", "meaning"), rows)
+
+
+def describe_type(schema: Document) -> str:
+    """The type of a value, with links to shapes of the same page.
+
+    >>> describe_type({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}})
+    'list of (string or null)'
+    >>> describe_type({"$ref": "#/components/schemas/Row"})
+    '[Row](#row)'
+    """
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema:
+        return _either([f"`{value}`" for value in schema["enum"]])
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return _either([describe_type(choice) for choice in schema[several]])
+    return _plain_type(schema)
+
+
+def describe_limits(schema: Document) -> str:
+    """The bounds of a value, as text after its type; empty without bounds.
+
+    >>> describe_limits({"type": "integer", "minimum": 1, "maximum": 10_000})
+    ', 1 to 10,000'
+    """
+    if "minimum" in schema and "maximum" in schema:
+        return f", {schema['minimum']:,} to {schema['maximum']:,}"
+    return f", at most {schema['maxLength']:,} characters" if "maxLength" in schema else ""
+
+
+def _plain_type(schema: Document) -> str:
+    kind = str(schema["type"])
+    if kind == "array":
+        return f"list of {_parenthesize(describe_type(schema['items']))}"
+    if kind == "object":
+        content = schema.get("additionalProperties")
+        # An object whose fields are described in another file is not detailed here.
+        if isinstance(content, Mapping):
+            return f"map to {_parenthesize(describe_type(content))}"
+        return kind
+    return _FORMATS.get(schema.get("format", ""), kind)
+
+
+def _either(types: list[str]) -> str:
+    # An integer is also a number, so it is not listed beside one: sums are exact integers, ratios
+    # are numbers.
+    *others, last = (kind for kind in types if kind != "integer" or "number" not in types)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _parenthesize(text: str) -> str:
+    return f"({text})" if " or " in text else text

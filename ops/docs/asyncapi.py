@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from ops.topic_configuration import partition_count, topic_configuration
-from runtime.process.repository import REPOSITORY
+from ops.provision import partition_count, topic_configuration
+from runtime.process.files import REPOSITORY
 from schemas.generated import SCHEMA_VERSION
 from schemas.loader import builtin_sources, event_schema, message_schema, record_schema, topics
 from tally.config.settings import Settings
@@ -20,8 +20,6 @@ _ONLY_JSON_SCHEMA = ("$schema", "title")
 _KAFKA = "0.5.0"
 # Part of a JSON document.
 AsyncApiObject: TypeAlias = dict[str, Any]
-# Topics with probe records that serve only to read the brokers' time.
-_NO_RECORDS = frozenset({"clock"})
 
 
 def asyncapi_text() -> str:
@@ -35,16 +33,14 @@ def asyncapi_document() -> AsyncApiObject:
     Operations are from Tally's side: it receives raw records, and sends records that others read.
     Durations are in milliseconds, sizes in bytes, as in Kafka.
     """
-    channels, operations = {}, {}
-    for name, topic in topics().items():
-        if name not in _NO_RECORDS:
-            channels[name] = _channel(name, topic)
-            operations[name] = _operation(name, topic["kind"])
+    # The clock's topic has probe records that serve only to read the brokers' time.
+    described = {name: topic for name, topic in topics().items() if name != "clock"}
+    operations = {name: _operation(name, topic["kind"]) for name, topic in described.items()}
     return {
         "asyncapi": "3.0.0",
         "info": {"title": "Tally", "version": f"{SCHEMA_VERSION}.0.0", "description": _DESCRIPTION},
         "defaultContentType": "application/json",
-        "channels": channels,
+        "channels": {name: _channel(name, topic) for name, topic in described.items()},
         "operations": operations,
         "components": {"messages": dict(_messages())},
     }
@@ -59,19 +55,15 @@ def _channel(name: str, topic: Mapping[str, str]) -> AsyncApiObject:
         "retention.ms": int(configuration["retention.ms"]),
         "max.message.bytes": int(configuration["max.message.bytes"]),
     }
-    return {
-        "address": name,
-        "description": topic["meaning"],
-        "messages": {"record": {"$ref": f"#/components/messages/{name}"}},
-        "bindings": {
-            "kafka": {
-                "topic": name,
-                "partitions": partition_count(kind, settings),
-                "topicConfiguration": shown,
-                "bindingVersion": _KAFKA,
-            }
-        },
+    kafka = {
+        "topic": name,
+        "partitions": partition_count(kind, settings),
+        "topicConfiguration": shown,
+        "bindingVersion": _KAFKA,
     }
+    messages = {"record": {"$ref": f"#/components/messages/{name}"}}
+    what = {"address": name, "description": topic["meaning"], "messages": messages}
+    return {**what, "bindings": {"kafka": kafka}}
 
 
 def _operation(name: str, kind: str) -> AsyncApiObject:
@@ -101,11 +93,8 @@ def _message(schema: AsyncApiObject, record: AsyncApiObject) -> AsyncApiObject:
     kafka = {"bindingVersion": _KAFKA}
     if "key" in record:
         kafka["key"] = record["key"]
-    message = {
-        "title": schema["title"],
-        "payload": {name: value for name, value in schema.items() if name not in _ONLY_JSON_SCHEMA},
-        "bindings": {"kafka": kafka},
-    }
+    payload = {name: value for name, value in schema.items() if name not in _ONLY_JSON_SCHEMA}
+    message = {"title": schema["title"], "payload": payload, "bindings": {"kafka": kafka}}
     if record.get("headers", {}).get("properties"):
         message["headers"] = record["headers"]
     return message

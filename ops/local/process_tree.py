@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 import psutil
 
@@ -29,7 +30,8 @@ def fork_supervised(grace_seconds: float = GRACE_SECONDS) -> int | None:
     to the parent interrupt the child (KeyboardInterrupt); after `grace_seconds` all processes that
     are left get SIGTERM, and SIGKILL after two more seconds. The process must have no threads.
     """
-    _adopt_orphans()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     received: list[int] = []
 
     def note(number: int, _: object) -> None:
@@ -48,11 +50,6 @@ def fork_supervised(grace_seconds: float = GRACE_SECONDS) -> int | None:
     for number, handler in before.items():
         signal.signal(number, handler)
     return code
-
-
-def _adopt_orphans() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _wait_for(child: int, received: list[int], grace_seconds: float) -> int:
@@ -102,7 +99,6 @@ def _end_descendants(quietly: bool) -> None:
 
 
 def _descendants() -> list[psutil.Process]:
-    """All live descendants of this process; ended ones are reaped."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -114,16 +110,13 @@ def _descendants() -> list[psutil.Process]:
 def _names(found: Iterable[psutil.Process]) -> str:
     names = []
     for process in found:
-        try:
+        # It may have ended while we looked.
+        with suppress(psutil.Error):
             names.append(f"{process.name()} ({process.pid})")
-        except psutil.Error:
-            continue  # ended while we looked
     return ", ".join(names)
 
 
 def _send(found: Iterable[psutil.Process], number: signal.Signals) -> None:
     for process in found:
-        try:
+        with suppress(psutil.Error):
             process.send_signal(number)
-        except psutil.Error:
-            continue  # ended while we looked

@@ -7,9 +7,8 @@ import msgspec
 import typer
 from rich.table import Column
 
-from ops.cli.alerts.handling import MinutesOption, now_millis
-from ops.cli.shared import JsonOption, print_answer, print_table
-from runtime.process.output import print_json
+from ops.cli.alerts.alerts import MinutesOption, now_millis
+from ops.cli.shared import JsonOption, build_table, print_answer
 from tally.config.settings import Settings
 from tally.time.instants import format_utc, from_millis
 
@@ -36,8 +35,8 @@ def set_from_file(
     from ops.channels import set_channel
 
     channel = set_channel(Settings.load(), file.read_bytes())
-    line = f"{channel.channel_id} is set: {channel.url!a}"
-    print_answer(json, {"channel": channel.channel_id}, [line])
+    named = channel.channel_id
+    print_answer(json, {"channel": named}, [f"{named} is set: {channel.url!a}"])
 
 
 @group.command("list")
@@ -51,7 +50,7 @@ def list_channels(json: JsonOption = False) -> None:
         f"{channel.channel_id}  {channel.url!a}{'' if channel.enabled else '  (off)'}"
         for channel in known
     )
-    print_answer(json, {"channels": [msgspec.to_builtins(channel) for channel in known]}, lines)
+    print_answer(json, {"channels": msgspec.to_builtins([*known])}, lines)
 
 
 @group.command("deliveries")
@@ -64,18 +63,12 @@ def list_deliveries(
     from ops.channels import deliveries
 
     messages = deliveries(Settings.load(), channel)
-    chosen = [
-        delivery for delivery in messages if not dead or delivery.outcome in ("dead", "unknown")
-    ]
-    if json:
-        print_json({"deliveries": [msgspec.to_builtins(delivery) for delivery in chosen]})
-        return
-    columns = ("kind", "outcome", "attempts", "due", "status", "cause")
-    print_table(
-        (Column("message", no_wrap=True, overflow="fold"), *columns),
-        map(_cells, chosen),
-        title=f"{len(chosen):,} messages",
-    )
+    lost = ("dead", "unknown")
+    chosen = [message for message in messages if not dead or message.outcome in lost]
+    message = Column("message", no_wrap=True, overflow="fold")
+    columns = (message, "kind", "outcome", "attempts", "due", "status", "cause")
+    table = build_table(columns, map(_cells, chosen), title=f"{len(chosen):,} messages")
+    print_answer(json, {"deliveries": msgspec.to_builtins(chosen)}, table)
 
 
 @group.command("redeliver")
@@ -87,9 +80,9 @@ def redeliver_message(
     """Call for a message of CHANNEL again, under its id and with its bytes."""
     from ops.channels import redeliver
 
-    redelivered = redeliver(Settings.load(), channel, message)
-    line = f"{redelivered.message_id} will be called for again"
-    print_answer(json, {"channel": channel, "redelivered": redelivered.message_id}, [line])
+    named = redeliver(Settings.load(), channel, message).message_id
+    answer = {"channel": channel, "redelivered": named}
+    print_answer(json, answer, [f"{named} will be called for again"])
 
 
 @group.command("silence")
@@ -106,26 +99,18 @@ def set_silence(
 
     Raises BadParameter for a name, a rule or a store that cannot be one.
     """
-    from alerting.deliver.state.controls import Silence
-    from ops.channels import write_control
+    from alerting.deliver.state.controls import Silence, write_controls
 
     now = now_millis()
-    fields = {
-        "is": "silence",
-        "silence_id": name,
-        "starts": now,
-        "ends": now + minutes * 60_000,
-        "rules": _split_names(rule),
-        "stores": _split_names(store),
-        "kind": "maintenance" if maintenance else "silence",
-        "by": by,
-        "comment": comment,
-    }
+    span = {"is": "silence", "silence_id": name, "starts": now, "ends": now + minutes * 60_000}
+    scope = {"rules": _split_names(rule), "stores": _split_names(store)}
+    kind = "maintenance" if maintenance else "silence"
+    fields = {**span, **scope, "kind": kind, "by": by, "comment": comment}
     try:
         settled = msgspec.convert(fields, Silence)
     except msgspec.ValidationError as error:
         raise typer.BadParameter(str(error)) from error
-    write_control(Settings.load(), settled)
+    write_controls(Settings.load(), [settled])
     print(f"{name}: {f'for {minutes} minutes' if minutes else 'ended'}")
 
 
@@ -136,8 +121,7 @@ def list_silences(json: JsonOption = False) -> None:
 
     now = now_millis()
     found = [silence for silence in silences(Settings.load()) if now < silence.ends]
-    answer = {"silences": [msgspec.to_builtins(silence) for silence in found]}
-    print_answer(json, answer, map(_silence_line, found))
+    print_answer(json, {"silences": msgspec.to_builtins(found)}, map(_silence_line, found))
 
 
 def _silence_line(silence: "Silence") -> str:
@@ -156,5 +140,5 @@ def _cells(message: "WebhookMessage") -> tuple[str, ...]:
     cause = ascii(message.cause[:_SHOWN_CAUSE])[1:-1]
     due = format_utc(from_millis(message.due_at))
     status = "" if message.status is None else str(message.status)
-    attempts = str(message.attempts)
-    return message.message_id, message.kind, message.outcome, attempts, due, status, cause
+    outcome = message.kind, message.outcome, str(message.attempts)
+    return message.message_id, *outcome, due, status, cause

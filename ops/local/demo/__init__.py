@@ -1,4 +1,1 @@
-"""The demo: the whole pipeline on one year of real receipts, and the audit of its results.
-
-Its steps are commands of the command line.
-"""
+"""The demo: commands that take one year of real receipts through the pipeline, and audit it."""

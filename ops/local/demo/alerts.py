@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from alerting.rules.store.topic import RuleReader
+from alerting.rules.topic import RuleReader
 from ops.local.demo.live import count_receipts, live_receipt, send_receipt, wait_until_served
+from ops.local.demo.waits import Say
 from tally.config.settings import Settings
 from tally.errors import ApiError, StackError
 from tally.time.instants import format_utc, from_millis
@@ -43,13 +44,10 @@ class RaisedAlert(NamedTuple):
 
 @dataclass(frozen=True)
 class DemoAlerts:
-    """The steps from the applied rule to the final states of its two alerts.
-
-    `rebuild` returns once a generation serves all that has been sent; `sleep` takes seconds.
-    """
+    """The steps to the final states of two alerts; `rebuild` serves all that has been sent."""
 
     settings: Settings
-    say: Callable[[str], None]
+    say: Say
     rebuild: Callable[[], None]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     sleep: Callable[[float], None] = time.sleep
@@ -125,7 +123,6 @@ class DemoAlerts:
             self.sleep(_POLL_SECONDS)
 
     def _read_alerts(self, api: ApiClient, window: datetime) -> dict[str, RaisedAlert]:
-        """The alerts of the quarter hour that the API has, by store."""
         span = {"from": format_utc(window), "to": format_utc(window + timedelta(days=1))}
         question = {"store": ",".join(STORES), "rule": RULE, "edge": "raise", **span}
         try:
@@ -148,9 +145,7 @@ def in_force_from(settings: Settings) -> datetime:
     return from_millis(newest.effective_from)
 
 
-def show_alerts(
-    settings: Settings, found: dict[str, RaisedAlert], say: Callable[[str], None]
-) -> None:
+def show_alerts(settings: Settings, found: dict[str, RaisedAlert], say: Say) -> None:
     """Print the outcome of each alert, and where it can be viewed."""
     words = {
         SHUT: "confirmed by the rebuild, for nothing was sold there",

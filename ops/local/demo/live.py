@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingest.senders.gateway_client import connect_gateway
-from ops.local.demo.waits import wait_until
+from ops.local.demo.waits import Say, wait_until
 from tally.config.settings import Settings
 from tally.errors import ApiError, BodyRefused, GatewayUnavailable, StackError
 from tally.time.instants import format_utc, to_millis
@@ -24,13 +24,8 @@ DEADLINE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
-def time_receipt(
-    settings: Settings, say: Callable[[str], None], now: datetime | None = None
-) -> float:
-    """Send a receipt; returns the seconds from before sending until the API served it.
-
-    Raises StackError when it is not served within a minute.
-    """
+def time_receipt(settings: Settings, say: Say, now: datetime | None = None) -> float:
+    """Seconds from before sending a receipt until it is served. Raises StackError if too many."""
     now = now or datetime.now(UTC)
     receipt = live_receipt(now)
     started = time.monotonic()
@@ -61,25 +56,14 @@ def send_receipt(settings: Settings, receipt: dict[str, Any]) -> None:
 
 
 def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:
-    """A receipt of the instant, as the fields of a message; prices in major units.
-
-    Its number is derived from the instant, so another run sends another receipt.
-    """
-    number = to_millis(now)
-    return {
-        "happened_at": format_utc(now),
-        "operation_id": store,
-        "vendor_fiscal_module": "demo",
-        "transaction_id": number,
-        "transactions": list(LINES),
-    }
+    """A receipt as the fields of a message; prices in major units, the number by the instant."""
+    receipt = {"vendor_fiscal_module": "demo", "transaction_id": to_millis(now)}
+    place = {"happened_at": format_utc(now), "operation_id": store}
+    return {**place, **receipt, "transactions": list(LINES)}
 
 
 def count_receipts(api: ApiClient, now: datetime, store: str = STORE) -> int | None:
-    """The number of transactions in the store's window at the instant, as the API answers.
-
-    None while the API does not know the store or the window.
-    """
+    """The transactions in the store's window as the API answers; None while it knows none."""
     start = window_start(now)
     question = {"store": store, "from": format_utc(start), "to": format_utc(start + WINDOW)}
     try:

@@ -1,23 +1,18 @@
-"""The demo, step by step: each step is a command that a person could type.
+"""The demo, step by step: each is a command that a person could type, the last is an audit."""
 
-The audit at the end checks the results.
-"""
-
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ops.lag import read_lag, read_waiting
-from ops.local.demo.airflow import run_rebuild
 from ops.local.demo.alerts import RULE_FILE, DemoAlerts, RaisedAlert, in_force_from, show_alerts
 from ops.local.demo.live import time_receipt
-from ops.local.demo.progress import SpeedSummary, speed_summary
 from ops.local.demo.twin import TwinChild
-from ops.local.demo.waits import wait_for_master, wait_until_caught_up
+from ops.local.demo.waits import Say, run_rebuild, wait_for_master, wait_until_caught_up
 from ops.local.processes.service import Site
 from ops.local.services.catalogue import list_services
 from runtime.connect import cassandra_session
@@ -25,7 +20,9 @@ from tally.config.settings import Settings
 from tally.errors import StackError
 
 CATCH_UP_SECONDS = 900
+WARM_FROM = 2  # the first two micro-batches compile code and open connections
 LAST = "airflow"
+TALLY = (sys.executable, "-m", "ops.cli")
 # One query over windows with receipts and an empty window; the README shows its answer.
 _QUARTERS = ("--from", "2017-09-19T22:00:00Z", "--to", "2017-09-19T22:45:00Z")
 SAMPLE = ("query", "revenue", "--store", "367", *_QUARTERS)
@@ -33,21 +30,12 @@ SAMPLE = ("query", "revenue", "--store", "367", *_QUARTERS)
 _LATE = ("--disorder", "5m", "--late", "0.01", "--late-by", "1d")
 DISTURBANCES = ("--duplicates", "0.02", *_LATE, "--conflicts", "20", "--bad", "12")
 
-Say = Callable[[str], None]
 
-
-@dataclass(frozen=True)
-class DemoResult:
-    """The audit's exit code, the seconds until a live receipt was served, and measurements.
-
-    `twin_page` is the address of the twin store's page.
-    """
+class DemoResult(NamedTuple):
+    """The audit's exit code, and the address of the twin store's page."""
 
     audit_code: int
-    live_seconds: float
     twin_page: str
-    speed: SpeedSummary
-    seconds: dict[str, float]
 
 
 class Demo:
@@ -90,20 +78,21 @@ class Demo:
         # The audit's exit code is also that of the demo.
         code = self._run("audit", "audit", check=False)
         # Read here, so that the summary is of the year's receipts only.
-        summary = speed_summary(self._log("speed-progress-views.jsonl"))
+        speed_text = describe_speed(self._log("speed-progress-views.jsonl"))
         # Both come after the audit, which knows only the receipts of the package. The twin comes
         # first: a receipt of now in its partition would close the days that it has yet to send.
         page = self._step("a twin store catches up with now, and goes on", self._start_twin)
         live = self._step(
             "a receipt of this very second", lambda: time_receipt(self._settings, self._say)
         )
-        return DemoResult(code, live, page, summary, self._seconds)
+        durations = (f"{title} {seconds} s" for title, seconds in self._seconds.items())
+        self._say(f"\ndurations: {', '.join(durations)}")
+        self._say(speed_text)
+        self._say(f"a receipt of this very second was served {live:.1f} s after it was sent")
+        return DemoResult(code, page)
 
     def show_alerts(self) -> None:
-        """Return when one alert was confirmed and one retracted, and print where they are.
-
-        Raises StackError when the alerts do not reach these states.
-        """
+        """Wait for an alert to be confirmed and one to be retracted. Raises StackError."""
 
         def rebuild() -> None:
             with cassandra_session(self._settings) as session:
@@ -136,13 +125,9 @@ class Demo:
         services = list_services(Site.from_settings(self._settings, self._environment))
         self._tally("up", *(name for name in services if name != LAST))
         # Airflow takes the longest to start, and is needed last.
-        command = [sys.executable, "-m", "ops.cli", "up", LAST]
+        command, pipe = [*TALLY, "up", LAST], subprocess.PIPE
         self._starting = subprocess.Popen(
-            command,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            command, env=self._environment, stdout=pipe, stderr=subprocess.STDOUT, text=True
         )
 
     def _start_twin(self) -> str:
@@ -156,11 +141,7 @@ class Demo:
         assert self._starting is not None
         output, _ = self._starting.communicate()
         self._say(f"$ tally up {LAST}\n{output.rstrip()}")
-        if self._starting.returncode:
-            raise StackError(
-                f"demo: `tally up {LAST}` ended with {self._starting.returncode};"
-                f" logs are in {self._log('')}"
-            )
+        self._check(f"up {LAST}", self._starting.returncode)
         self._settings = Settings.load(self._environment)
 
     def _step(self, title: str, action: Callable[[], Any]) -> Any:
@@ -172,19 +153,19 @@ class Demo:
         return result
 
     def _run(self, title: str, *arguments: str, check: bool = True) -> int:
-        """The exit code of `tally` with the arguments, as a step of the demo."""
         return int(self._step(title, lambda: self._tally(*arguments, check=check)))
 
     def _tally(self, *arguments: str, check: bool = True) -> int:
         self._say(f"$ tally {' '.join(arguments)}")
-        command = [sys.executable, "-m", "ops.cli", *arguments]
-        code = subprocess.run(command, env=self._environment, check=False).returncode
-        if check and code:
-            raise StackError(
-                f"demo: `tally {' '.join(arguments)}` ended with {code};"
-                f" logs are in {self._log('')}"
-            )
-        return code
+        ended = subprocess.run([*TALLY, *arguments], env=self._environment, check=False)
+        if check:
+            self._check(" ".join(arguments), ended.returncode)
+        return ended.returncode
+
+    def _check(self, command: str, code: int) -> None:
+        if code:
+            logs = self._log("")
+            raise StackError(f"demo: `tally {command}` ended with {code}; logs are in {logs}")
 
     def _log(self, name: str) -> Path:
         return self._settings.home / "logs" / name
@@ -196,17 +177,21 @@ class Demo:
             )
 
 
-def show_result(result: DemoResult, say: Say) -> None:
-    """Print the durations and the speed layer's throughput."""
-    speed = result.speed
-    say(
-        "\ndurations: "
-        + ", ".join(f"{title} {seconds} s" for title, seconds in result.seconds.items())
+def describe_speed(log: Path) -> str:
+    """A query's throughput, by its progress lines (JSON: batch_id, input_rows, duration_ms)."""
+    text = log.read_text("utf-8") if log.exists() else ""
+    filled = [
+        (int(line["input_rows"]), line["duration_ms"]["triggerExecution"] / 1000)
+        for line in map(json.loads, text.splitlines())
+        if line["input_rows"]
+    ]
+    warm = filled[WARM_FROM:]
+    records, seconds = sum(rows for rows, _ in warm), sum(taken for _, taken in warm)
+    fastest = max((rows / taken for rows, taken in warm if taken), default=0.0)
+    # Of micro-batch time, without the time spent waiting for input.
+    per_second = records / seconds if seconds else 0.0
+    return (
+        f"speed layer: {len(filled)} micro-batches with receipts; from the third on"
+        f" {records:,} records in {seconds:.1f} s of micro-batch time ="
+        f" {per_second:,.0f} a second (fastest micro-batch {fastest:,.0f} a second)"
     )
-    say(
-        f"speed layer: {speed.micro_batches} micro-batches with receipts; from the third on"
-        f" {speed.warm_records:,} records in {speed.warm_seconds:.1f} s of micro-batch time ="
-        f" {speed.warm_per_second:,.0f} a second (fastest micro-batch"
-        f" {speed.fastest_per_second:,.0f} a second)"
-    )
-    say(f"a receipt of this very second was served {result.live_seconds:.1f} s after it was sent")

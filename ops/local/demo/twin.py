@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ops.local.demo.live import wait_until_served
-from ops.local.machine.private import owner_only
+from ops.local.demo.waits import Say
+from ops.local.machine import owner_only
 from runtime.registry.store_fields import midday_zone
 from runtime.registry.stores import StoreEntry, load_stores
 from tally.config.settings import Settings
@@ -36,10 +37,8 @@ _STORES_FILE = f"""{STORE}:
 
 
 def write_stores(file: Path) -> None:
-    """Write a stores file with the twin store in a time zone where it is about midday now.
-
-    An existing file stays, because a store's time zone can never change.
-    """
+    """Write a stores file with the twin store in a time zone where it is about midday now."""
+    # An existing file stays: a store's time zone can never change.
     if file.exists():
         return
     with owner_only():
@@ -48,28 +47,20 @@ def write_stores(file: Path) -> None:
 
 
 class TwinChild:
-    """The sending child process; it ends when this process ends, in any way."""
+    """The sending child process, which ends when this process ends, and its store's page."""
 
-    def __init__(
-        self, settings: Settings, environment: Mapping[str, str], say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, settings: Settings, environment: Mapping[str, str], say: Say) -> None:
         self._settings = settings
         self._environment = environment
         self._say = say
+        self.page = f"http://{settings.api}/?store={STORE}&days=7"
+        self._log = settings.home / "logs" / "twin.log"
         self._process: subprocess.Popen[str] | None = None
         entry = load_stores(settings.stores_file).get(STORE, StoreEntry())
         self._zone = entry.clock(settings.default_timezone).zone
 
-    @property
-    def page(self) -> str:
-        """The address of the store's page."""
-        return f"http://{self._settings.api}/?store={STORE}&days=7"
-
     def start(self) -> None:
-        """Start the process, and return when it has caught up with now.
-
-        Raises StackError when it ends before that.
-        """
+        """Return once the process has caught up with now. Raises StackError if it ends before."""
         sent = f"--days {DAYS} --catch-up --live-minutes {LIVE_DAYS * 24 * 60}"
         self._say(f"$ tally simulate {sent}")
         with owner_only(), self._log.open("w") as log:
@@ -95,10 +86,7 @@ class TwinChild:
         self._say(f"{STORE}: {line.rstrip()}")
 
     def wait_until_served(self, now: datetime | None = None) -> None:
-        """Return when the API has today's visitors and visits; at once if there can be none yet.
-
-        Raises StackError when the API does not have them within a minute.
-        """
+        """Return when today's visits are served, if any can be. Raises StackError if too late."""
         local = (now or datetime.now(UTC)).astimezone(self._zone)
         if line := opening_message(local):
             self._say(line)
@@ -129,10 +117,6 @@ class TwinChild:
         # It prints at most one more line, so the pipe cannot fill up.
         code = self._process.wait()
         self._say(f"{STORE} sends no more: it ended with {code}; see {self._log}")
-
-    @property
-    def _log(self) -> Path:
-        return self._settings.home / "logs" / "twin.log"
 
 
 def opening_message(local: datetime) -> str | None:

@@ -1,7 +1,4 @@
-"""Addresses of the local services, stored in TALLY_HOME/addresses.env.
-
-They are chosen once, on free loopback ports that no other home uses.
-"""
+"""Addresses of local services in TALLY_HOME/addresses.env: free ports that no other home uses."""
 
 import fcntl
 import random
@@ -9,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ops.local.machine.machine import port_is_free
-from ops.local.machine.private import explain_unwritable, make_private
+from ops.local.machine import explain_unwritable, make_private, port_is_free
 from runtime.process.files import write_atomically
-from tally.config.home import ADDRESSES_FILE, home_folder, load_addresses
-from tally.config.settings import Settings
+from tally.config.settings import ADDRESSES_FILE, Settings, home_folder, load_addresses
 from tally.errors import StackError
 
 NAMES = ("kafka", "kafka_controller", "cassandra", "cassandra_storage", "gateway", "api", "airflow")
@@ -26,15 +21,10 @@ HOMES_FILE = "homes"
 
 
 def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
-    """Settings with an address for every service: from the environment, else stored, else free.
-
-    A free port is stored for later starts.
-    """
+    """Settings with all addresses: of the environment, else stored, else free and then stored."""
     home = home_folder(environment)
-    if any(
-        load_addresses(home).get(name) != address
-        for name, address in _current_addresses(environment, home).items()
-    ):
+    stored, current = load_addresses(home), _current_addresses(environment, home)
+    if any(stored.get(name) != address for name, address in current.items()):
         make_private(home)
         with _lock_other_homes(Settings.load(environment).cache, home) as others:
             chosen = _current_addresses(environment, home)
@@ -48,20 +38,17 @@ def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
 
 def separate_environment(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment for a separate home: of Tally's variables only the cache is inherited."""
-    others = {
-        name: value
-        # A variable of the caller's home would make a test or a benchmark use that home.
-        for name, value in inherited.items()
-        if not name.startswith("TALLY_") or name == variable("cache")
-    }
+    # A variable of the caller's home would make a test or a benchmark use that home.
+    ours = {name for name in inherited if name.startswith("TALLY_")} - {variable("cache")}
+    others = {name: value for name, value in inherited.items() if name not in ours}
     return {**others, "TALLY_HOME": str(home)}
 
 
 def _current_addresses(environment: Mapping[str, str], home: Path) -> dict[str, str]:
     """The address by variable, "" where none is chosen yet."""
     stored = load_addresses(home)
-    variables = [variable(name) for name in NAMES]
-    return {name: environment.get(name) or stored.get(name) or "" for name in variables}
+    names = map(variable, NAMES)
+    return {name: environment.get(name) or stored.get(name) or "" for name in names}
 
 
 def variable(name: str) -> str:
@@ -80,12 +67,10 @@ def _free_address(taken: set[str]) -> str:
 
 
 def _write_addresses(home: Path, addresses: Mapping[str, str]) -> None:
+    heading = "# Written by `tally up`; an environment variable of the same name wins.\n"
     lines = "".join(f"{name}={address}\n" for name, address in addresses.items())
     with explain_unwritable(home, "set TALLY_HOME"):
-        write_atomically(
-            home / ADDRESSES_FILE,
-            "# Written by `tally up`; an environment variable of the same name wins.\n" + lines,
-        )
+        write_atomically(home / ADDRESSES_FILE, heading + lines)
 
 
 @contextmanager

@@ -29,10 +29,7 @@ def accepts_connections(address: str) -> bool:
 
 
 def kafka_answers(settings: Settings) -> bool:
-    """Whether the broker answers and leads every partition.
-
-    After a crash it leads them some seconds after it answers.
-    """
+    """Whether the broker answers and leads every partition: after a crash it takes seconds."""
     # A plain connection first: the client library prints a line for every refused connection.
     if not accepts_connections(settings.kafka.split(",")[0]):
         return False
@@ -72,10 +69,7 @@ def http_json(address: str, path: str) -> tuple[int, object]:
 
 
 def responds(address: str, request: bytes) -> bool:
-    """Whether the process at host:port answers the request within a second.
-
-    A connection alone proves nothing: a frozen process still has its port open.
-    """
+    """Whether a process answers in a second: a frozen one only keeps its port open."""
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from ops.local.machine.private import owner_only
+from ops.local.machine import owner_only
 from runtime.process.files import write_atomically
 
 MARK = "TALLY_SERVICE"
@@ -26,10 +26,7 @@ Command = tuple[str, ...]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A started process: pid and create_time (seconds since 1970) identify it.
-
-    Together they stay unique when the system reuses the pid.
-    """
+    """A started process; create_time (seconds since 1970) tells a reused pid from it."""
 
     pid: int
     create_time: float
@@ -71,10 +68,7 @@ def start_detached(argv: Command, environment: Mapping[str, str], log: Path) -> 
 
 
 def find_recorded_process(record: Record | None) -> psutil.Process | None:
-    """The running process of a record.
-
-    None if it has ended, even if its pid belongs to another process by now.
-    """
+    """The running process of a record, None if it ended and even if its pid was reused."""
     if record is None:
         return None
     try:
@@ -89,15 +83,11 @@ def find_marked_processes(mark: str) -> list[psutil.Process]:
     """All live processes that were started for a service, children and orphans included."""
     found = []
     for process in psutil.process_iter():
-        try:
-            if (
-                process.pid != os.getpid()
-                and process.environ().get(MARK) == mark
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
+        # It may have ended during the scan, or be another user's.
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            is_ours = process.pid != os.getpid() and process.environ().get(MARK) == mark
+            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue  # ended during the scan, or owned by another user
     return found
 
 
@@ -111,10 +101,7 @@ def end_leftovers(mark: str) -> None:
 
 
 def wait_until_ended(waited: Iterable[psutil.Process], seconds: float) -> None:
-    """Return when none of the processes runs any more, or after this many seconds.
-
-    An orphan that was not reaped counts as ended, which psutil's own wait does not detect.
-    """
+    """Return once none of the processes runs, orphaned zombies aside, or after these seconds."""
     deadline = time.monotonic() + seconds
     left = list(waited)
     while left and time.monotonic() < deadline:
@@ -138,10 +125,8 @@ def has_ended(process: psutil.Process) -> bool:
 def has_jvm(process: psutil.Process) -> bool:
     """Whether a JVM runs below the process."""
     try:
-        return any(
-            child.name() == "java" and not has_ended(child)
-            for child in process.children(recursive=True)
-        )
+        children = process.children(recursive=True)
+        return any(child.name() == "java" and not has_ended(child) for child in children)
     except psutil.NoSuchProcess:
         return False  # the process or a child ended during the scan
 

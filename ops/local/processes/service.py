@@ -1,7 +1,4 @@
-"""The description of one service, as data.
-
-It has the service's needs, ports, start command and readiness check.
-"""
+"""The description of a service as data: needs, ports, start command, readiness check."""
 
 import signal
 from collections.abc import Callable, Mapping
@@ -13,20 +10,14 @@ from tally.config.settings import Settings
 
 @dataclass(frozen=True)
 class Site:
-    """One local stack: its settings, and the environment that its services inherit.
-
-    Home and cache are absolute.
-    """
+    """One local stack: settings with absolute folders, and what environment services inherit."""
 
     settings: Settings
     environment: Mapping[str, str]
 
     @classmethod
     def from_settings(cls, settings: Settings, environment: Mapping[str, str]) -> "Site":
-        """The site of these settings, with absolute folders.
-
-        Absolute folders let a service start from any working directory.
-        """
+        """The site of these settings, absolute so that a service starts from any folder."""
         absolute = {"home": settings.home.absolute(), "cache": settings.cache.absolute()}
         return cls(settings.model_copy(update=absolute), environment)
 
@@ -71,10 +62,6 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def do_nothing(site: Site) -> None:
-    """The hook of a service that has nothing to do once it is ready."""
-
-
 @dataclass(frozen=True)
 class Service:
     """One supervised service.
@@ -95,7 +82,7 @@ class Service:
     spark_driver: bool = False
     answers: Callable[[Site], bool] | None = None
     secrets: tuple[str, ...] = ()
-    once_ready: Callable[[Site], None] = do_nothing
+    once_ready: Callable[[Site], None] | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
     stop_seconds: float = 20.0

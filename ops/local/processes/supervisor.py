@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import psutil
 
-from ops.local.machine.machine import port_is_free
-from ops.local.machine.private import explain_unwritable, make_private
+from ops.local.machine import explain_unwritable, make_private, port_is_free
 from ops.local.processes import processes
 from ops.local.processes.addresses import variable
 from ops.local.processes.processes import Record
@@ -32,20 +32,13 @@ SECRETS = ("TALLY_LOYALTY_KEY", "TALLY_VENDOR_SECRETS")
 
 
 def start(site: Site, service: Service) -> None:
-    """Start the service, after the last process of an earlier run has ended.
-
-    Raises StackError when it cannot start (busy port, no Java, …).
-    """
+    """Start the service after its earlier run has ended. Raises StackError when it cannot."""
     _prepare_start(site, service)
     _spawn(site, service, service.launch(site))
 
 
 def restart(site: Site, service: Service, environment: Mapping[str, str]) -> None:
-    """Restart the service with the command of its record.
-
-    `environment` is that of its earlier process. Raises StackError when it was never started, or
-    cannot start.
-    """
+    """Start by the record, in the environment of the earlier process. Raises StackError."""
     record = read_service_record(site, service)
     if record is None:
         raise StackError(f"{service.name}: was never started; run `tally up {service.name}`")
@@ -59,10 +52,7 @@ def read_service_record(site: Site, service: Service) -> Record | None:
 
 
 def working_process(site: Site, service: Service) -> psutil.Process | None:
-    """The recorded process; None once it, or its JVM, has ended.
-
-    A driver may end some time after its JVM.
-    """
+    """The recorded process; None once it, or its JVM, which may end before it, has ended."""
     record = read_service_record(site, service)
     process = processes.find_recorded_process(record)
     if process is None or record is None or not (service.spark_driver and record.ready):
@@ -76,17 +66,13 @@ def is_alive(site: Site, service: Service) -> bool:
 
 
 def is_ready(site: Site, service: Service) -> bool:
-    """Whether the service is ready now.
-
-    The result is stored in its record, so the caller must hold the stack's lock.
-    """
+    """Whether the service is ready; stored in its record, for which the stack must be locked."""
     record = read_service_record(site, service)
     # Stored below: a service that was ready and is slow to answer now is not starting.
     if record is None or not service.is_ready(site):
         return False
-    processes.write_record(
-        _record_file(site, service), Record(record.pid, record.create_time, record.argv, ready=True)
-    )
+    ready = msgspec.structs.replace(record, ready=True)
+    processes.write_record(_record_file(site, service), ready)
     return True
 
 
@@ -99,10 +85,7 @@ def ask_to_stop(site: Site, service: Service) -> psutil.Process | None:
 
 
 def finish_stop(site: Site, service: Service, process: psutil.Process | None) -> None:
-    """Block until no process of the service is left, including children and orphaned JVMs.
-
-    Its data and log stay.
-    """
+    """Block until no process of the service is left, orphaned JVMs too; its data and log stay."""
     if process is not None:
         processes.wait_until_ended([process], service.stop_seconds)
     processes.end_leftovers(_mark(site, service))
@@ -114,23 +97,17 @@ def finish_stop(site: Site, service: Service, process: psutil.Process | None) ->
 
 def exit_reason(site: Site, service: Service) -> tuple[int | None, str]:
     """The exit code and reason that the service left, else None and the end of its log."""
-    file = site.trace(service.name, EXIT)
+    file, log = site.trace(service.name, EXIT), site.log(service.name)
     if file.exists():
         left = json.loads(file.read_text("utf-8"))
         return int(left["code"]), str(left["reason"])
-    return None, log_tail(site, service)
-
-
-def log_tail(site: Site, service: Service) -> str:
-    """The end of the service's log, on one line."""
-    log = site.log(service.name)
     if not log.exists():
-        return "nothing logged"
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - LOG_BYTES))
-        lines = file.read().decode("utf-8", errors="replace").splitlines()
+        return None, "nothing logged"
+    with log.open("rb") as content:
+        content.seek(max(0, log.stat().st_size - LOG_BYTES))
+        lines = content.read().decode("utf-8", errors="replace").splitlines()
     written = [line.strip() for line in lines if line.strip()]
-    return " | ".join(written[-LOG_LINES:]) or "nothing logged"
+    return None, " | ".join(written[-LOG_LINES:]) or "nothing logged"
 
 
 def _prepare_start(site: Site, service: Service) -> None:
@@ -173,8 +150,9 @@ def _remove_run_files(site: Site, service: Service) -> None:
 def _check_ports(site: Site, service: Service) -> None:
     for name, (host, port) in service.ports(site.settings).items():
         if not _is_free_by_then(host, port):
+            pids = ", ".join(map(str, _holders(port)))
             raise StackError(
-                f"{service.name}: port {port} on {host} is busy{_pids_text(_holders(port))};"
+                f"{service.name}: port {port} on {host} is busy{f' (pid {pids})' if pids else ''};"
                 f" end what holds it or set {variable(name)}={host}:PORT"
             )
 
@@ -199,14 +177,8 @@ def _holders(port: int) -> list[int]:
         found = psutil.net_connections("tcp")
     except psutil.AccessDenied:
         return []  # some systems show other users' connections to root only
-    at_port = [
-        connection for connection in found if connection.laddr and connection.laddr.port == port
-    ]
-    return sorted({connection.pid for connection in at_port if connection.pid})
-
-
-def _pids_text(pids: list[int]) -> str:
-    return f" (pid {', '.join(map(str, pids))})" if pids else ""
+    at_port = (entry for entry in found if entry.laddr and entry.laddr.port == port)
+    return sorted({entry.pid for entry in at_port if entry.pid})
 
 
 def _mark(site: Site, service: Service) -> str:
@@ -219,10 +191,7 @@ def _record_file(site: Site, service: Service) -> Path:
 
 @contextmanager
 def lock_stack(site: Site) -> Iterator[None]:
-    """Hold the stack's lock: two concurrent `tally up` would start every service twice.
-
-    Raises StackError when the home cannot be written.
-    """
+    """Hold the stack's lock, so that it is not started twice. Raises StackError."""
     with explain_unwritable(site.home, "set TALLY_HOME", PermissionError):
         make_private(site.home)
         site.run("lock").parent.mkdir(exist_ok=True)
@@ -233,10 +202,7 @@ def lock_stack(site: Site) -> Iterator[None]:
 
 @contextmanager
 def try_lock_stack(site: Site) -> Iterator[bool]:
-    """Yield whether the stack's lock was free; if so, it is held in the block.
-
-    Raises FileNotFoundError when the home was deleted.
-    """
+    """Yield whether the stack's lock could be taken. Raises FileNotFoundError without a home."""
     # r+ does not create the file: a watcher must not re-create its deleted home.
     with site.run("lock").open("r+") as lock:
         try:

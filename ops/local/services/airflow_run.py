@@ -12,7 +12,6 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 
 from ops.local.processes import processes
 
@@ -29,7 +28,7 @@ log = logging.getLogger("airflow_run")
 def main() -> int:
     """Return 0 after SIGTERM, 1 when a component has ended by itself."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _guard_components()
     for name in OWN_FILES:
         os.environ.pop(name, None)
@@ -38,11 +37,8 @@ def main() -> int:
     try:
         while all(process.poll() is None for process in running.values()):
             time.sleep(LOOK_EVERY_SECONDS)
-        ended = {
-            name: process.returncode
-            for name, process in running.items()
-            if process.returncode is not None
-        }
+        codes = {name: process.returncode for name, process in running.items()}
+        ended = {name: code for name, code in codes.items() if code is not None}
         log.error("ended by itself: %s", ended)
         return 1
     finally:
@@ -50,10 +46,7 @@ def main() -> int:
 
 
 def _guard_components() -> None:
-    """Fork a child that outlives this process and then ends all that it has started.
-
-    A SIGKILL of this process does not reach its components.
-    """
+    """Fork a child that ends all components when this process has ended, by SIGKILL too."""
     guarded, mark = os.getpid(), os.environ[processes.MARK]
     if os.fork():
         return
@@ -68,10 +61,7 @@ def _guard_components() -> None:
 
 
 def _migrate(home: Path) -> None:
-    """Migrate the database to the schema of this Airflow version.
-
-    It runs once per version, because even a check takes seconds.
-    """
+    """Migrate the database once per Airflow version: even a check takes seconds."""
     stamp = home / "migrated"
     if not stamp.exists() or stamp.read_text() != version("apache-airflow"):
         subprocess.run([AIRFLOW, "db", "migrate"], check=True)
@@ -88,10 +78,6 @@ def _stop(components: list[subprocess.Popen[bytes]]) -> None:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(0)
 
 
 if __name__ == "__main__":

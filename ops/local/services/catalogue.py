@@ -3,25 +3,23 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from ops.local.processes import probes
 from ops.local.processes.service import Launch, Service, Site
-from ops.local.services.airflow import AIRFLOW
-from ops.local.services.cassandra import CASSANDRA
-from ops.local.services.kafka import KAFKA
-from runtime.process.repository import python_path
+from ops.local.services.nodes import CASSANDRA, KAFKA
+from runtime.process.files import REPOSITORY, python_path
 from tally.errors import StackError
 
 ServiceNames = tuple[str, ...]
 Services = dict[str, Service]
+NEW_DAGS_ARE_PAUSED = "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"
 
 
 def python_module(module: str, site: Site, **variables: str) -> Launch:
     """The launch of a module of this repository by this Python, independent of the folder."""
-    path = python_path(site.environment)
-    return Launch(
-        (sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **variables}
-    )
+    path = {"PYTHONPATH": python_path(site.environment), "PYTHONUNBUFFERED": "1"}
+    return Launch((sys.executable, "-m", module), {**path, **variables})
 
 
 def _normaliser(slot: int) -> Service:
@@ -36,7 +34,6 @@ def _normaliser(slot: int) -> Service:
 
 
 def _job(name: str, module: str, needs: ServiceNames, spark_driver: bool = False) -> Service:
-    """A job without HTTP, which is ready when it has touched its ready file."""
     return Service(
         name=name,
         launch=lambda site: python_module(module, site),
@@ -59,6 +56,55 @@ def _web(name: str, module: str, needs: ServiceNames, secrets: ServiceNames = ()
         http=True,
     )
 
+
+def launch_airflow(site: Site) -> Launch:
+    """The process that runs Airflow's components (SQLite) and ends with them."""
+    command = (sys.executable, "-m", "ops.local.services.airflow_run")
+    return Launch(command, _airflow_environment(site))
+
+
+def _airflow_environment(site: Site) -> dict[str, str]:
+    host, port = site.settings.airflow.rsplit(":", 1)
+    path = f"{Path(sys.executable).parent}:{site.environment.get('PATH', '/usr/bin:/bin')}"
+    return {
+        "PATH": path,
+        "PYTHONPATH": str(REPOSITORY),
+        "AIRFLOW_HOME": str(site.data("airflow")),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+        # Airflow's default would leave the hourly rebuild paused until a person turns it on.
+        NEW_DAGS_ARE_PAUSED: site.environment.get(NEW_DAGS_ARE_PAUSED, "False"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        # No login: Airflow listens on loopback, and every local user counts as its owner.
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        # With the one worker and one parsing process below it takes 1.5 GB, not 5.5 GB (measured).
+        "AIRFLOW__CORE__PARALLELISM": "2",
+        # By default Airflow makes its tasks' logs readable for the group and for others.
+        "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
+        "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
+        # The default has port 8080, so every task would fail to report.
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{host}:{port}/execution/",
+        "AIRFLOW__API__HOST": host,
+        "AIRFLOW__API__PORT": port,
+        "AIRFLOW__API__BASE_URL": f"http://{host}:{port}",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+        "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "NO_COLOR": "1",  # the output goes to a log file
+    }
+
+
+AIRFLOW = Service(
+    name="airflow",
+    launch=launch_airflow,
+    is_ready=lambda site: probes.airflow_answers(site.settings),
+    answers=lambda site: probes.responds_http(site.settings.airflow, "/api/v2/version"),
+    needs=("cassandra",),
+    settings_names=("airflow",),
+    http=True,
+    start_seconds=240,
+    stop_seconds=30,
+)
 
 SERVICES: Services = {
     service.name: service
@@ -92,35 +138,22 @@ def list_services(site: Site) -> Services:
     The same holds for stock movements and their adapter, which are off by default.
     """
     # A slot that is not wanted any more but still runs must be visible, so that it can be stopped.
-    begun = [
-        int(record.stem.rpartition("-")[2])
-        for record in site.run("").glob("normaliser-[0-9]*.json")
-    ]
+    records = site.run("").glob("normaliser-[0-9]*.json")
+    begun = (int(record.stem.rpartition("-")[2]) for record in records)
     slots = range(1, max(site.settings.normalisers, *begun, 1))
-    more = (*map(_normaliser, slots), *_stock_services(site))
-    further = {service.name: service for service in more}
+    has_target = site.settings.stock_target is not None
+    enabled = {"stock": has_target or site.settings.stock_movements, "stock-adapter": has_target}
+    stock = (
+        service
+        for name, service in OPTIONAL.items()
+        if enabled[name] or site.trace(name, "json").exists()
+    )
+    further = {service.name: service for service in (*map(_normaliser, slots), *stock)}
     return {**SERVICES, **further}
 
 
-def _stock_services(site: Site) -> list[Service]:
-    """The stock services that the settings enable, or that were started and not stopped."""
-    has_target = site.settings.stock_target is not None
-    is_enabled = {
-        STOCK.name: has_target or site.settings.stock_movements,
-        STOCK_ADAPTER.name: has_target,
-    }
-    return [
-        service
-        for name, service in OPTIONAL.items()
-        if is_enabled[name] or site.trace(name, "json").exists()
-    ]
-
-
 def select_services(names: Iterable[str], services: Services = SERVICES) -> list[Service]:
-    """The services with these names, all services if no name is given, in start order.
-
-    Raises StackError for an unknown name.
-    """
+    """The named services, all for no name, in start order. Raises StackError for an unknown one."""
     chosen = set(names) or set(services)
     unknown = sorted(chosen - set(services))
     if unknown:

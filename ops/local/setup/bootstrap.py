@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 # Any Python may run this file, and no environment with Tally is installed yet.
 sys.path.insert(0, str(REPOSITORY))
 
-from ops.local.machine.machine import check_folder, check_java  # noqa: E402
+from ops.local.machine import check_folder, check_java  # noqa: E402
 from tally.errors import StackError, TallyError  # noqa: E402
 
 ENVIRONMENT = REPOSITORY / ".venv"
@@ -32,7 +32,8 @@ NEEDED_GIGABYTES = 3.0
 def main() -> int:
     """Return 0 when everything is in place, else 1 with one line (what, where, fix) on stderr."""
     try:
-        if not _environment_is_current():
+        stamp = STAMP.read_text() if PYTHON.exists() and STAMP.is_file() else ""
+        if stamp != _stamp_text():
             check_java(os.environ)
             check_folder(REPOSITORY, NEEDED_GIGABYTES, "move this clone to another disk")
             _make_environment()
@@ -43,15 +44,11 @@ def main() -> int:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     # Run by the new environment, because the JVM parts need its packages.
-    for module in ("ops.local.machine.artifacts", "ops.local.setup.jvm_classes"):
+    for module in ("ops.local.artifacts", "ops.local.setup.jvm_classes"):
         command = [str(PYTHON), "-m", module]
         if code := subprocess.run(command, cwd=REPOSITORY, check=False).returncode:
             return code
     return 0
-
-
-def _environment_is_current() -> bool:
-    return PYTHON.exists() and STAMP.is_file() and STAMP.read_text() == _stamp_text()
 
 
 def _stamp_text() -> str:
@@ -61,7 +58,6 @@ def _stamp_text() -> str:
 
 
 def _make_environment() -> None:
-    """Create a .venv with pip, or replace one of another Python version or an incomplete one."""
     if _runs(
         [str(PYTHON), "-c", f"import sys; assert sys.version_info[:2] == {sys.version_info[:2]}"]
     ):
@@ -80,7 +76,6 @@ def _make_environment() -> None:
 
 
 def _install_uv() -> None:
-    """Install the uv of uv.lock; pip checks its hash."""
     version, requirement = _read_uv_lock()
     if _runs([str(ENVIRONMENT / "bin" / "uv"), "--version"], expect=f"uv {version} "):
         return
@@ -95,7 +90,6 @@ def _install_uv() -> None:
 
 
 def _install_packages() -> None:
-    """Install exactly the packages of uv.lock."""
     _say("packages of uv.lock into .venv")
     uv = [str(ENVIRONMENT / "bin" / "uv"), "sync", "--no-python-downloads", "--python", str(PYTHON)]
     # The lock is used as it is, without a query for newer versions.
@@ -107,11 +101,8 @@ def _read_uv_lock() -> tuple[str, str]:
     lock: dict[str, Any] = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
     package = next(package for package in lock["package"] if package["name"] == "uv")
     hashes = [wheel["hash"] for wheel in package["wheels"]] + [package["sdist"]["hash"]]
-    return (
-        package["version"],
-        " \\\n".join([f"uv=={package['version']}", *(f"  --hash={value}" for value in hashes)])
-        + "\n",
-    )
+    lines = [f"uv=={package['version']}", *(f"  --hash={value}" for value in hashes)]
+    return package["version"], " \\\n".join(lines) + "\n"
 
 
 def _run(command: Sequence[str], what: str, quiet: bool = False) -> None:

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ops.local.machine.machine import java_command
+from ops.local.machine import java_command
 from runtime.process.output import print_note
-from runtime.spark.jvm_classes import SOURCE, SPARK, archive_file, classes_jar, spark_jars
+from runtime.spark.configuration import SOURCE, SPARK, archive_file, classes_jar, spark_jars
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
 
@@ -35,10 +35,7 @@ STOP_SECONDS = 120.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when everything is there, else 1 with one line on stderr.
-
-    A failed archive is no error: the JVM then starts without one.
-    """
+    """Return 0 when all is there, or an archive failed; else 1, with one line on stderr."""
     if arguments:
         part, file = arguments
         option = f"-XX:ArchiveClassesAtExit={file}"
@@ -55,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     # The own classes come first: they are in the archive of Spark, whose name depends on them.
     files = {part: archive_file(cache, part) for part in PARTS}
-    needed = {part: file for part, file in files.items() if file is not None}
+    needed = {part: file for part, file in files.items() if file}
     missing = {part: file for part, file in needed.items() if not file.is_file()}
     if missing:
         print_note(
@@ -96,10 +93,7 @@ def _make_archive(part: str, final: Path) -> None:
 
 
 def _make(final: Path, command: Sequence[str]) -> str | None:
-    """Run the command, which writes the file of its last argument.
-
-    Returns the end of its output if it did not.
-    """
+    """Run the command, which writes its last argument; returns the end of its output if not."""
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{final.stem}.") as arriving:
         file = Path(arriving) / final.name
@@ -115,7 +109,6 @@ def _make(final: Path, command: Sequence[str]) -> str | None:
 
 
 def _run_service(name: str, option: str) -> None:
-    """Start the service in a temporary home with Tally's topics or tables, and stop it."""
     from ops.local.processes.addresses import separate_environment, settings_with_addresses
     from ops.local.processes.service import Site
     from ops.local.services.catalogue import SERVICES
@@ -166,11 +159,9 @@ def _use(spark: "SparkSession", folder: Path) -> None:
     rows = spark.range(1000).selectExpr("id", "id % 10 AS key", "CAST(id AS string) AS text")
     rows.write.format("delta").partitionBy("key").save(table)
     stored = spark.read.format("delta").load(table)
-    sums = (
-        stored.dropDuplicates(["id"])
-        .groupBy("key")
-        .agg(F.sum("id"), F.countDistinct("text"), F.collect_list("text"))
-    )
+    by_key = stored.dropDuplicates(["id"]).groupBy("key")
+    texts = F.countDistinct("text"), F.collect_list("text")
+    sums = by_key.agg(F.sum("id"), *texts)
     keys = F.broadcast(sums.select("key"))
     joined = stored.join(sums, on="key").join(keys, on="key", how="left_semi")
     joined.repartition(2).collect()

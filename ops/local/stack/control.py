@@ -1,24 +1,24 @@
-"""`up`, `down` and `status` of the whole stack, with start order, deadlines and a lock.
-
-A status has no side effect: it follows from the service's record, its heartbeat and the watcher's
-files.
-"""
+"""`up`, `down` and `status` of the whole stack, under a lock; a status has no side effect."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from ops.local.processes import supervisor, watching
+from ops.local.processes import supervisor
 from ops.local.processes.service import Service, Site
-from ops.local.stack.watcher import read_restart_state
+from ops.local.stack.watcher import (
+    end_idle_watcher,
+    ensure_watcher,
+    read_restart_state,
+    watcher_runs,
+)
 from runtime.process import heartbeat
 from runtime.process.job import REFUSED
 from tally.errors import RestartNeeded, StackError, TallyError
 
 LOOK_EVERY_SECONDS = 0.1
-
 Tell = Callable[[str], None]
 ServiceState = Literal["running", "starting", "stalled", "failing", "failed", "stopped"]
 
@@ -41,33 +41,101 @@ class ServiceStatus:
     next_try: str | None = None
 
 
-@dataclass
-class _StartProgress:
-    """The progress of `up`: services by state, start times, and reasons of failures.
+class _Start:
+    """The progress of `up`: services by state, start times, and reasons of failures."""
 
-    `already_running` are services that ran before, `restarted` those that had to be restarted.
-    """
+    def __init__(self, site: Site, services: Iterable[Service], tell: Tell) -> None:
+        self.site, self.tell = site, tell
+        self.waiting = list(services)
+        self.started: dict[str, tuple[Service, float]] = {}
+        self.already_running, self.restarted = set[str](), set[str]()
+        self.ready = set[str]()
+        self.failed: dict[str, str] = {}
 
-    waiting: list[Service]
-    started: dict[str, tuple[Service, float]] = field(default_factory=dict)
-    already_running: set[str] = field(default_factory=set)
-    restarted: set[str] = field(default_factory=set)
-    ready: set[str] = field(default_factory=set)
-    failed: dict[str, str] = field(default_factory=dict)
+    def start_next(self) -> None:
+        """Start each service of which all needs are ready."""
+        for service in list(self.waiting):
+            broken = [need for need in service.needs if need in self.failed]
+            if broken:
+                self.waiting.remove(service)
+                self.failed[service.name] = f"not started, it needs {', '.join(broken)}"
+            elif set(service.needs) <= self.ready:
+                self.waiting.remove(service)
+                self._start(service)
+
+    def check_started(self) -> None:
+        """Move each started service on that has become ready, or has failed."""
+        for name, (service, since) in list(self.started.items()):
+            seconds = time.monotonic() - since
+            try:
+                if not self._is_ready(service, seconds):
+                    continue
+                # This also runs for a service that ran before: changed settings must reach existing
+                # topics.
+                if service.once_ready:
+                    service.once_ready(self.site)
+                self.ready.add(name)
+                address = service.address(self.site.settings)
+                is_old = name in self.already_running
+                how = "runs already" if is_old else f"ready after {seconds:.1f} s"
+                self.tell(f"{name}: {how}{f' at {address}' if address else ''}")
+                del self.started[name]
+            except RestartNeeded as error:
+                del self.started[name]
+                self._restart(service, error)
+            except TallyError as error:
+                del self.started[name]
+                self.failed[name] = str(error).removeprefix(f"{name}: ")
+
+    def _start(self, service: Service) -> None:
+        try:
+            if supervisor.is_alive(self.site, service):
+                self.already_running.add(service.name)
+            else:
+                self.tell(f"{service.name}: starting")
+                # A start by hand resets the count: earlier tries do not matter.
+                self.site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
+                supervisor.start(self.site, service)
+            self.started[service.name] = (service, time.monotonic())
+        except TallyError as error:
+            self.failed[service.name] = str(error).removeprefix(f"{service.name}: ")
+
+    def _restart(self, service: Service, why: RestartNeeded) -> None:
+        # A second request counts as a failure.
+        if service.name in self.restarted:
+            self.failed[service.name] = str(why)
+            return
+        self.tell(f"{service.name}: restarting ({why})")
+        self.restarted.add(service.name)
+        self.already_running.discard(service.name)
+        supervisor.finish_stop(self.site, service, supervisor.ask_to_stop(self.site, service))
+        self._start(service)
+
+    def _is_ready(self, service: Service, seconds: float) -> bool:
+        log = self.site.log(service.name)
+        # Checked first: a ready file outlives the process that has touched it.
+        if not supervisor.is_alive(self.site, service):
+            reason = supervisor.exit_reason(self.site, service)[1]
+            raise StackError(f"ended while it started ({reason}); see {log}")
+        if supervisor.is_ready(self.site, service):
+            return True
+        if seconds > service.start_seconds:
+            waited = f"not ready after {service.start_seconds:.0f} s"
+            raise StackError(f"{waited}; see {log}, then run `up` again")
+        return False
 
 
 def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
     """Start every service of `services`, needs included, and wait until they are ready.
 
-    Services that run already keep their process.
-
-    Raises StackError, with the name of each service that did not come up, after the others have.
+    Services that run already keep their process. Raises StackError, with the name of each service
+    that did not come up, after the others have.
     """
     with supervisor.lock_stack(site):
-        progress = _StartProgress(list(services))
+        progress = _Start(site, services, tell)
         while progress.waiting or progress.started:
-            _start_what_can_start(site, progress, tell)
-            _check_started(site, progress, tell)
+            progress.start_next()
+            progress.check_started()
             if progress.started:
                 time.sleep(LOOK_EVERY_SECONDS)
     if progress.failed:
@@ -75,33 +143,28 @@ def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
 
 def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
-    """Stop the services, and all processes that they started.
-
-    A service ends after those that need it, Kafka last.
-    """
+    """Stop the services, each after those that need it, and all processes that they started."""
     with supervisor.lock_stack(site):
         left = list(services)
         while left:
             needed = {need for service in left for need in service.needs}
-            # Kafka stops alone and last: services that shut down may still commit to it.
-            wave = [
-                service
-                for service in left
-                if service.name not in needed and (service.name != "kafka" or len(left) == 1)
-            ]
+            if len(left) > 1:
+                # Kafka stops alone and last: services that shut down may still commit to it.
+                needed.add("kafka")
+            wave = [service for service in left if service.name not in needed]
             stopping = [(service, supervisor.ask_to_stop(site, service)) for service in wave]
             for service, process in stopping:
                 supervisor.finish_stop(site, service, process)
                 if process is not None:
                     tell(f"{service.name}: stopped")
             left = [service for service in left if service not in wave]
-        watching.end_if_idle(site)
+        end_idle_watcher(site)
 
 
 def watch(site: Site) -> None:
     """Start the watcher, which restarts services that end by themselves."""
     with supervisor.lock_stack(site):
-        watching.ensure_watcher(site)
+        ensure_watcher(site)
 
 
 def status(site: Site, services: Sequence[Service]) -> dict[str, ServiceStatus]:
@@ -110,10 +173,7 @@ def status(site: Site, services: Sequence[Service]) -> dict[str, ServiceStatus]:
 
 
 def service_status(site: Site, service: Service) -> ServiceStatus:
-    """The current state of the service.
-
-    `failing`: it ended by itself and the watcher handles it; `failed`: no watcher runs.
-    """
+    """The state of the service: `failing` if the watcher handles its end, `failed` if none runs."""
     log = str(site.log(service.name))
     stopped = ServiceStatus("stopped", None, service.address(site.settings), log)
     record = supervisor.read_service_record(site, service)
@@ -138,7 +198,7 @@ def _status_after_end(site: Site, service: Service, stopped: ServiceStatus) -> S
     known = read_restart_state(site, service)
     is_final = code == REFUSED or (known is not None and known.given_up)
     ended = replace(stopped, since=_text(known.since) if known else None, reason=reason)
-    if not is_final and not watching.is_running(site):
+    if not is_final and not watcher_runs(site):
         return replace(ended, state="failed")
     failing = replace(ended, state="failing", reason=known.reason if known else reason)
     # Without an instant the watcher has not checked yet: it will within a second.
@@ -147,10 +207,7 @@ def _status_after_end(site: Site, service: Service, stopped: ServiceStatus) -> S
 
 
 def _read_stall(site: Site, service: Service) -> tuple[float, str] | None:
-    """For how many seconds the service has done no work, and the evidence.
-
-    None while it works or is idle.
-    """
+    """Seconds without work and the evidence; None while the service works or is idle."""
     after = site.settings.stalled_after_seconds
     if found := heartbeat.find_stall(site.trace(service.name, supervisor.HEARTBEAT), after):
         return found
@@ -163,91 +220,3 @@ def _read_stall(site: Site, service: Service) -> tuple[float, str] | None:
 
 def _text(instant: float) -> str:
     return datetime.fromtimestamp(instant, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _start_what_can_start(site: Site, progress: _StartProgress, tell: Tell) -> None:
-    for service in list(progress.waiting):
-        broken = [need for need in service.needs if need in progress.failed]
-        if broken:
-            progress.waiting.remove(service)
-            progress.failed[service.name] = f"not started, it needs {', '.join(broken)}"
-        elif set(service.needs) <= progress.ready:
-            progress.waiting.remove(service)
-            _start(site, service, progress, tell)
-
-
-def _start(site: Site, service: Service, progress: _StartProgress, tell: Tell) -> None:
-    try:
-        if supervisor.is_alive(site, service):
-            progress.already_running.add(service.name)
-        else:
-            tell(f"{service.name}: starting")
-            # A start by hand resets the count: earlier tries do not matter.
-            site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
-            supervisor.start(site, service)
-        progress.started[service.name] = (service, time.monotonic())
-    except TallyError as error:
-        progress.failed[service.name] = str(error).removeprefix(f"{service.name}: ")
-
-
-def _check_started(site: Site, progress: _StartProgress, tell: Tell) -> None:
-    for name, (service, since) in list(progress.started.items()):
-        seconds = time.monotonic() - since
-        try:
-            if _is_ready(site, service, seconds):
-                # This also runs for a service that ran before: changed settings must reach existing
-                # topics.
-                service.once_ready(site)
-                progress.ready.add(name)
-                how = (
-                    "runs already"
-                    if name in progress.already_running
-                    else f"ready after {seconds:.1f} s"
-                )
-                tell(f"{name}: {how}{_address_text(site, service)}")
-            else:
-                continue
-        except RestartNeeded as error:
-            _restart(site, service, progress, tell, error)
-            continue
-        except TallyError as error:
-            progress.failed[name] = str(error).removeprefix(f"{name}: ")
-        del progress.started[name]
-
-
-def _restart(
-    site: Site, service: Service, progress: _StartProgress, tell: Tell, why: RestartNeeded
-) -> None:
-    """Restart the service once; a second request counts as a failure."""
-    del progress.started[service.name]
-    if service.name in progress.restarted:
-        progress.failed[service.name] = str(why)
-        return
-    tell(f"{service.name}: restarting ({why})")
-    progress.restarted.add(service.name)
-    progress.already_running.discard(service.name)
-    supervisor.finish_stop(site, service, supervisor.ask_to_stop(site, service))
-    _start(site, service, progress, tell)
-
-
-def _is_ready(site: Site, service: Service, seconds: float) -> bool:
-    """Whether the service is ready. Raises StackError if it ended or missed its deadline."""
-    # Checked first: a ready file outlives the process that has touched it.
-    if not supervisor.is_alive(site, service):
-        raise StackError(
-            f"ended while it started ({supervisor.exit_reason(site, service)[1]});"
-            f" see {site.log(service.name)}"
-        )
-    if supervisor.is_ready(site, service):
-        return True
-    if seconds > service.start_seconds:
-        raise StackError(
-            f"not ready after {service.start_seconds:.0f} s;"
-            f" see {site.log(service.name)}, then run `up` again"
-        )
-    return False
-
-
-def _address_text(site: Site, service: Service) -> str:
-    address = service.address(site.settings)
-    return f" at {address}" if address else ""

@@ -6,27 +6,32 @@ stack. It starts nothing while `up` or `down` runs, because they hold the same l
 
 import logging
 import os
+import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import psutil
 from confluent_kafka import KafkaException
 
-from ops.local.machine import logs, machine
-from ops.local.processes import processes, supervisor, watching
+from ops.local import machine
+from ops.local.processes import processes, supervisor
 from ops.local.processes.processes import Record
 from ops.local.processes.service import Service, Site
 from ops.local.services import catalogue
 from runtime.connect import CASSANDRA_ERRORS
-from runtime.process.files import write_atomically
+from runtime.process.files import python_path, write_atomically
 from runtime.process.job import REFUSED, run_job
 from tally.config.settings import Settings
 from tally.errors import TallyError
 
+NAME = "watcher"
+STOP_SECONDS = 5.0
 CHECK_EVERY_SECONDS = 1.0
 # A probe of a service that does not answer takes a second, so probes are rarer than checks.
 PROBE_EVERY_CHECKS = 5
@@ -34,17 +39,18 @@ ROTATE_EVERY_CHECKS = 10
 # If Cassandra starts on a full disk, it leaves a commit log without a header, which it refuses to
 # read on all later starts; with the size of two of its logs free it starts.
 NEEDED_GIGABYTES = 0.25
+MAX_LOG_BYTES = 20_000_000
+OLD_LOGS = 5  # about 120 MB per service, the log itself included
 _WAITS = "; waits for "
 
-log = logging.getLogger(watching.NAME)
+log = logging.getLogger(NAME)
 
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """When to retry, and when to give up.
+    """When to retry: seconds to the first try, and most seconds between tries.
 
-    It has the seconds to the first try, the most seconds between tries, the number of tries in a
-    row, and the seconds of work after which the count is reset.
+    It gives up after `tries` in a row; `steady_seconds` of work reset the count.
     """
 
     first_seconds: float = 1.0
@@ -54,10 +60,9 @@ class RestartPolicy:
 
 
 class RestartState(msgspec.Struct, frozen=True):
-    """The failure of a service: since when, why, the number of tries, and the next try.
+    """The failure of a service; times are seconds since 1970.
 
-    Times are seconds since 1970. `next_try` is None during a try, and permanently once the service
-    is `given_up`.
+    `next_try` is None during a try, and permanently once the service is `given_up`.
     """
 
     since: float
@@ -74,10 +79,7 @@ class RestartState(msgspec.Struct, frozen=True):
     def record_end(
         self, reason: str, refused: bool, policy: RestartPolicy, now: float
     ) -> "RestartState":
-        """With its next try, later after each one; or given up.
-
-        It is given up after too many tries, or after a refusal, which a new start would repeat.
-        """
+        """With a later next try; given up after too many, or a refusal, which would repeat."""
         if refused or self.tries >= policy.tries:
             return msgspec.structs.replace(self, reason=reason, next_try=None, given_up=True)
         # Doubled each time: a short problem is retried soon, and a long one costs few starts.
@@ -85,10 +87,7 @@ class RestartState(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, reason=reason, next_try=now + wait)
 
     def is_due(self, policy: RestartPolicy, now: float) -> bool:
-        """Whether the next try is due.
-
-        A wall clock that was set back must not delay the try for hours.
-        """
+        """Whether the next try is due; a wall clock set back does not delay it for hours."""
         return self.next_try is not None and not 0 < self.next_try - now <= policy.most_seconds
 
     def wait_for_needs(self, needs: list[str], policy: RestartPolicy, now: float) -> "RestartState":
@@ -104,10 +103,7 @@ class RestartState(msgspec.Struct, frozen=True):
 
 
 def read_restart_state(site: Site, service: Service) -> RestartState | None:
-    """The stored failure of a service that ended by itself.
-
-    None if it did not end by itself, or was started or stopped by hand since.
-    """
+    """The stored failure of a service that ended by itself, until it is started by hand."""
     file = site.trace(service.name, supervisor.FAILING)
     return msgspec.json.decode(file.read_bytes(), type=RestartState) if file.exists() else None
 
@@ -119,14 +115,11 @@ def main() -> int:
     def watch_site() -> None:
         watch(Site.from_settings(Settings.load(), dict(os.environ)))
 
-    return run_job(watching.NAME, watch_site)
+    return run_job(NAME, watch_site)
 
 
 def watch(site: Site) -> None:
-    """Watch the site; returns when another watcher, or none, is recorded.
-
-    None is recorded after `down`, and when the home was deleted.
-    """
+    """Watch the site until another watcher or none is recorded: `down` or a deleted home."""
     watcher = Watcher(site)
     looks = 0
     while not looks or _is_current(site):
@@ -136,7 +129,7 @@ def watch(site: Site) -> None:
             if looks % PROBE_EVERY_CHECKS == 0:
                 watcher.probe_services()
             if looks % ROTATE_EVERY_CHECKS == 0:
-                logs.rotate(site.home / "logs")
+                rotate_logs(site.home / "logs")
         # An error must not end the watcher: without it no service would be restarted.
         except (OSError, TallyError, psutil.Error, KafkaException, *CASSANDRA_ERRORS) as error:
             log.error("%s; looking again", error)
@@ -147,10 +140,7 @@ def watch(site: Site) -> None:
 
 
 class Watcher:
-    """The state of one watcher for the services of one site.
-
-    It remembers since when each service works, and the environment of its process.
-    """
+    """Since when each service of one site works, and the environment of its process."""
 
     def __init__(
         self, site: Site, services: Iterable[Service] = (), policy: RestartPolicy | None = None
@@ -168,10 +158,7 @@ class Watcher:
         self._services.update({service.name: service for service in services})
 
     def check_services(self) -> None:
-        """Check every service that was started and not stopped.
-
-        Nothing is started while another process holds the stack's lock.
-        """
+        """Check every service that was not stopped; start nothing while the stack is locked."""
         for service in self._services.values():
             self._remember(service)
         with supervisor.try_lock_stack(self._site) as alone:
@@ -179,10 +166,7 @@ class Watcher:
                 self._check(service)
 
     def probe_services(self) -> None:
-        """Record since when a service without heartbeat has been silent.
-
-        A live process may be frozen, or hang.
-        """
+        """Record since when a service without heartbeat is silent: its process may be frozen."""
         for service in self._services.values():
             if service.answers and service.name in self._steady_since:
                 file = self._site.trace(service.name, supervisor.SILENT)
@@ -192,10 +176,7 @@ class Watcher:
                     file.touch()
 
     def _remember(self, service: Service) -> None:
-        """Remember the environment of the running process, for a later restart.
-
-        It can be read only while the process lives.
-        """
+        """Remember the environment of the process, which is readable only while it lives."""
         record = supervisor.read_service_record(self._site, service)
         process = processes.find_recorded_process(record)
         # Compared by record: a service that was restarted by hand may have another environment.
@@ -231,8 +212,8 @@ class Watcher:
     def _try(self, service: Service, known: RestartState, now: float) -> None:
         # Without its needs the service would end at once, and use up its tries.
         needs = (self._services[name] for name in service.needs)
-        missing = [need.name for need in needs if not need.is_ready(self._site)]
-        if missing := [*missing, *scarce_disks(self._site)]:
+        unready = [need.name for need in needs if not need.is_ready(self._site)]
+        if missing := [*unready, *scarce_disks(self._site)]:
             self._write(service, known.wait_for_needs(missing, self._policy, now))
             return
         # Stored before the start, so that a try during which this watcher ends is counted too.
@@ -267,8 +248,71 @@ def scarce_disks(site: Site) -> list[str]:
     return [text for text in scarce if text]
 
 
+def rotate_logs(folder: Path, most_bytes: int = MAX_LOG_BYTES) -> None:
+    """Copy each log above the limit (in bytes) to <name>.1, and truncate it.
+
+    The previous <name>.1 moves to <name>.2, and so on. The log is truncated in place, because its
+    writer keeps the file open; lines that are written in that instant are lost.
+    """
+    for file in (*folder.glob("*.log"), *folder.glob("*.jsonl")):
+        if file.stat().st_size > most_bytes:
+            _rotate_log(file)
+
+
+def _rotate_log(file: Path) -> None:
+    past = [file.with_name(f"{file.name}.{number}") for number in range(1, OLD_LOGS + 1)]
+    for older, newer in pairwise(reversed(past)):
+        if newer.exists():
+            newer.rename(older)
+    # A copy, not a rename: it keeps the mode of the log, which only the owner may read.
+    shutil.copy(file, past[0])
+    with file.open("r+b") as log:
+        log.truncate()
+
+
+def watcher_file(site: Site) -> Path:
+    """The file with the record of the running watcher's process."""
+    return site.trace(NAME, "json")
+
+
+def watcher_runs(site: Site) -> bool:
+    """Whether a watcher runs."""
+    return processes.find_recorded_process(processes.read_record(watcher_file(site))) is not None
+
+
+def ensure_watcher(site: Site) -> None:
+    """Start a watcher if a service was started and none runs; the stack must be locked."""
+    # Under the lock, else two callers of `up` would leave two watchers.
+    if has_started_services(site) and not watcher_runs(site):
+        variables = {
+            "PYTHONPATH": python_path(site.environment),
+            processes.MARK: f"{site.home}:{NAME}",
+            "TALLY_HOME": str(site.home),
+        }
+        argv = (sys.executable, "-m", "ops.local.stack.watcher")
+        record = processes.start_detached(argv, {**site.environment, **variables}, site.log(NAME))
+        processes.write_record(watcher_file(site), record)
+
+
+def end_idle_watcher(site: Site) -> None:
+    """End the watcher if every service was stopped; under the lock, so that it starts nothing."""
+    if has_started_services(site):
+        return
+    # Under the lock all services that the watcher started are in the records.
+    process = processes.find_recorded_process(processes.read_record(watcher_file(site)))
+    if process is not None:
+        processes.send(process, signal.SIGTERM)
+        processes.wait_until_ended([process], STOP_SECONDS)
+    watcher_file(site).unlink(missing_ok=True)
+
+
+def has_started_services(site: Site) -> bool:
+    """Whether a service was started and not stopped."""
+    return any(file.stem != NAME for file in site.run("").glob("*.json"))
+
+
 def _is_current(site: Site) -> bool:
-    record = processes.read_record(watching.record_file(site))
+    record = processes.read_record(watcher_file(site))
     return record is not None and record.pid == os.getpid()
 
 

@@ -1,7 +1,4 @@
-"""The contents of the serving tables, window by window.
-
-The rows of both layers are merged by the rule of tally/algebra/merge.py.
-"""
+"""The contents of the serving tables by window, merged by the rule of tally/algebra/merge.py."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,8 +7,8 @@ from typing import Any, NamedTuple
 
 from cassandra.cluster import Session
 
-from ops.audit.read.master import WindowKey
-from ops.oracle.complete_journey import Scope, Totals
+from ops.audit.master import WindowKey
+from ops.oracle import Scope, Totals
 from tally.algebra.merge import Axes, MergedWindow, WindowState, window_state
 from tally.algebra.parts import Value
 from tally.families.family import Family
@@ -21,6 +18,16 @@ from tally.time.instants import assume_utc
 _FETCH = 10_000
 # The amounts that are subtracted from gross revenue to get net revenue.
 _LESS = ("discounts_minor", "returns_minor", "voids_minor")
+
+
+class _AuditedRow(NamedTuple):
+    """A row of either layer in the form that the merge rule takes."""
+
+    axes: Axes
+    epoch: int
+    events: int
+    parts: tuple[Value, ...]
+    excluded: tuple[Value, ...]
 
 
 def merge_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, MergedWindow]:
@@ -59,8 +66,14 @@ def batch_windows(
     session: Session, scope: Scope, family: Family, published: Mapping[date, Generation]
 ) -> dict[WindowKey, WindowState]:
     """The published generations' rows by (store, window start in UTC); others are not served."""
-    rows = _all_rows(session, family.batch_table)
-    return _window_states((row for row in rows if _is_served(row, published)), scope, family)
+
+    def is_served(row: Any) -> bool:
+        claim = published.get(row.day.date())
+        # The table keeps every generation ever written, even of runs that never moved the pointer.
+        return claim is not None and claim.generation == row.generation
+
+    rows = filter(is_served, _all_rows(session, family.batch_table))
+    return _window_states(rows, scope, family)
 
 
 def read_claims(session: Session, family: Family) -> dict[date, Generation]:
@@ -72,17 +85,8 @@ def read_claims(session: Session, family: Family) -> dict[date, Generation]:
     return {row.day.date(): parse_generation(row) for row in dated}
 
 
-def _is_served(row: Any, published: Mapping[date, Generation]) -> bool:
-    claim = published.get(row.day.date())
-    # The table keeps every generation ever written, even of runs that never moved the pointer.
-    return claim is not None and claim.generation == row.generation
-
-
 def totals(window: MergedWindow) -> Totals:
-    """Receipts, net cents and units of one merged window.
-
-    All currencies are added up; the real data has one.
-    """
+    """Receipts, net cents and units of one merged window; the real data has one currency."""
     parts = list((window.values or {}).values())
     return Totals(
         sum(part["receipts"] for part in parts),
@@ -112,24 +116,9 @@ def _window_states(
     for row in rows:
         key = (row.store_id, assume_utc(row.window_start))
         if scope.holds(*key):
-            by_window[key].append(_row(row, family))
+            axes = tuple(getattr(row, name) for name in family.axes)
+            parts = tuple(getattr(row, name) for name in family.part_names)
+            # Speed rows have no columns of excluded parts.
+            excluded = tuple(getattr(row, name, None) for name in family.exclusion_columns)
+            by_window[key].append(_AuditedRow(axes, row.epoch, row.events, parts, excluded))
     return {key: window_state(family.parts, window) for key, window in by_window.items()}
-
-
-class _AuditedRow(NamedTuple):
-    """A row of either layer in the form that the merge rule takes."""
-
-    axes: Axes
-    epoch: int
-    events: int
-    parts: tuple[Value, ...]
-    excluded: tuple[Value, ...]
-
-
-def _row(row: Any, family: Family) -> _AuditedRow:
-    axes, parts = (
-        tuple(getattr(row, name) for name in names) for names in (family.axes, family.part_names)
-    )
-    # Speed rows have no columns of excluded parts.
-    excluded = tuple(getattr(row, name, None) for name in family.exclusion_columns)
-    return _AuditedRow(axes, row.epoch, row.events, parts, excluded)

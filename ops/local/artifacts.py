@@ -2,7 +2,7 @@
 
 They are fetched by the Ivy that PySpark ships and verified against artifacts.lock.
 
-`python -m ops.local.machine.artifacts` brings what is missing; a broken run is continued, since Ivy
+`python -m ops.local.artifacts` brings what is missing; a broken run is continued, since Ivy
 keeps finished downloads. `--record` writes artifacts.lock again after a change of ivy.xml.
 """
 
@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ops.local.machine.machine import check_folder, check_java
+from ops.local.machine import check_folder, check_java
+from runtime.process.files import REPOSITORY
 from runtime.process.output import Advance, print_note, show_progress
-from runtime.process.repository import REPOSITORY
-from runtime.spark.jvm_classes import spark_jars
+from runtime.spark.configuration import spark_jars
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
 
@@ -51,18 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def fetch_parts(cache: Path, record: bool = False) -> None:
-    """Fetch and verify every part of ivy.xml into <cache>/jars/<part>.
-
-    Nothing is downloaded if all parts are there. Raises StackError when a part cannot be fetched or
-    verified.
-    """
+    """Fetch and verify the missing parts of ivy.xml in <cache>/jars. Raises StackError."""
     if record:
         LOCK_FILE.write_text(_heading())
     # A lock of another ivy.xml would verify jars that are not needed any more.
     elif not LOCK_FILE.read_text().startswith(_heading()):
         raise StackError(
-            "ivy.xml is not the one of ops/local/machine/artifacts.lock;"
-            " run `python -m ops.local.machine.artifacts --record`"
+            "ivy.xml is not the one of ops/local/artifacts.lock;"
+            " run `python -m ops.local.artifacts --record`"
         )
     locked = read_lock_file()
     missing = [part for part in PARTS if record or not part_is_complete(cache, part)]
@@ -75,12 +71,10 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     with _lock_cache(cache) as lock, show_progress("JVM parts", total) as advance:
         # Fetched in parallel, because one Ivy downloads one jar after the other. A lock file is
         # recorded in the order of the parts.
+        fetches = [_Fetch(java, cache, lock, part, advance) for part in missing]
         with ThreadPoolExecutor(1 if record else len(missing)) as pool:
             fetched = [
-                pool.submit(
-                    _fetch_part, _Fetch(java, cache, lock, part, advance), locked.get(part, {})
-                )
-                for part in missing
+                pool.submit(_fetch_part, fetch, locked.get(fetch.part, {})) for fetch in fetches
             ]
         for future in fetched:
             future.result()
@@ -104,11 +98,10 @@ def read_lock_file() -> dict[str, dict[str, str]]:
     """The SHA-256 by jar name of each part, from artifacts.lock."""
     jars: dict[str, dict[str, str]] = {}
     for line in LOCK_FILE.read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        digest, path = line.split()
-        part, name = path.split("/")
-        jars.setdefault(part, {})[name] = digest
+        if not line.startswith("#"):
+            digest, path = line.split()
+            part, name = path.split("/")
+            jars.setdefault(part, {})[name] = digest
     return jars
 
 
@@ -153,7 +146,9 @@ def _fetch_part(fetch: _Fetch, locked: dict[str, str]) -> None:
     if locked:
         _verify(fetch.download_folder, locked, fetch.cache)
     else:
-        _record(fetch.download_folder, fetch.part)
+        found_jars = sorted(hashes(fetch.download_folder).items())
+        with LOCK_FILE.open("a") as lock:
+            lock.writelines(f"{digest}  {fetch.part}/{name}\n" for name, digest in found_jars)
     # Renamed when complete: an interrupted run leaves only `.arriving`, which is never read.
     shutil.rmtree(final, ignore_errors=True)
     fetch.download_folder.rename(final)
@@ -184,7 +179,10 @@ def _retrieve(fetch: _Fetch) -> int:
 
 def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
     """Yield Ivy's output lines while it works; a failure is one more line."""
-    command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(_ivy_jar())]
+    jar = next(spark_jars().glob("ivy-*.jar"), None)
+    if jar is None:
+        raise StackError("PySpark is not installed; run `make setup`")
+    command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(jar)]
     cache, pattern = str(fetch.ivy / "cache"), str(fetch.download_folder / JAR_NAME)
     command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", cache]
     command += ["-retrieve", pattern, "-types", "jar", "bundle"]
@@ -200,13 +198,6 @@ def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
         yield f"FAILED: Ivy ended with {ivy.returncode}"
 
 
-def _ivy_jar() -> Path:
-    jar = next(spark_jars().glob("ivy-*.jar"), None)
-    if jar is None:
-        raise StackError("PySpark is not installed; run `make setup`")
-    return jar
-
-
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
     # Only the lock counts, not the checksums of the download repository: it lists the tested jars.
     found = hashes(folder)
@@ -214,15 +205,8 @@ def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
     wrong = sorted(name for name in names if found.get(name) != locked.get(name))
     if wrong:
         raise StackError(
-            f"JVM parts: {', '.join(wrong)} differ from ops/local/machine/artifacts.lock;"
+            f"JVM parts: {', '.join(wrong)} differ from ops/local/artifacts.lock;"
             f" remove {cache / 'ivy'} and run `make setup` again"
-        )
-
-
-def _record(folder: Path, part: str) -> None:
-    with LOCK_FILE.open("a") as lock:
-        lock.writelines(
-            f"{digest}  {part}/{name}\n" for name, digest in sorted(hashes(folder).items())
         )
 
 
@@ -232,9 +216,8 @@ def _sha256(file: Path) -> str:
 
 
 def _stamp_text(part: str) -> str:
-    return "".join(
-        f"{digest}  {name}\n" for name, digest in sorted(read_lock_file().get(part, {}).items())
-    )
+    jars = sorted(read_lock_file().get(part, {}).items())
+    return "".join(f"{digest}  {name}\n" for name, digest in jars)
 
 
 def _heading() -> str:

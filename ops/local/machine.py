@@ -1,18 +1,63 @@
-"""Checks of the machine's requirements: Java, disk, folders.
+"""Checks of the machine and its privacy, by the standard library: they run before the set-up."""
 
-It uses the standard library only, because it runs before the set-up.
-"""
-
+import os
 import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from ops.local.machine.private import explain_unwritable
 from tally.errors import StackError
+
+_OTHERS = 0o077
+_ErrorType = type[OSError]
+_OWN = ("data", "logs", "run", "addresses.env")
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Make files that the block, and processes started in it, create readable by the owner only."""
+    before = os.umask(_OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def explain_unwritable(folder: Path, fix: str, kind: _ErrorType = OSError) -> Iterator[None]:
+    """Raise StackError, which ends with `fix`, for such an error in the block."""
+    try:
+        yield
+    except kind as error:
+        raise StackError(
+            f"folder {folder}: cannot be written ({error.strerror}); make it writable or {fix}"
+        ) from error
+
+
+def make_private(home: Path) -> None:
+    """Take the folder, made if missing, and Tally's files in it from others. Raises StackError."""
+    with explain_unwritable(home, "set TALLY_HOME"):
+        with owner_only():
+            home.mkdir(parents=True, exist_ok=True)
+        if home.stat().st_mode & _OTHERS:
+            # Other files in the home are not Tally's.
+            for name in _OWN:
+                for path in (home / name, *(home / name).rglob("*")):
+                    _remove_access(path)
+            # The home itself comes last, so that the next start repeats an interrupted run.
+            _remove_access(home)
+
+
+def _remove_access(path: Path) -> None:
+    # A service that runs may have removed the file meanwhile.
+    with suppress(FileNotFoundError):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & ~_OTHERS)
+
 
 JAVA_VERSIONS = (17, 21)
 # Spark 4 starts its JVM with this module; a Java without it exits at once (observed).
@@ -25,16 +70,10 @@ GIGABYTE = 1_000_000_000
 
 
 def java_command(environment: Mapping[str, str]) -> str:
-    """The path of the Java that PySpark uses too: JAVA_HOME/bin/java, else the one on PATH.
-
-    Raises StackError if there is none.
-    """
+    """The Java of JAVA_HOME, else on PATH, as PySpark takes it. Raises StackError for none."""
     home = environment.get("JAVA_HOME")
-    found = (
-        shutil.which("java", path=str(Path(home) / "bin"))
-        if home
-        else shutil.which("java", path=environment.get("PATH"))
-    )
+    path = str(Path(home) / "bin") if home else environment.get("PATH")
+    found = shutil.which("java", path=path)
     if found is None:
         where = f"in JAVA_HOME={home}" if home else "on PATH"
         raise StackError(f"java: none {where}; {INSTALL_JAVA}")
@@ -44,13 +83,9 @@ def java_command(environment: Mapping[str, str]) -> str:
 @cache
 def java_version(java: str) -> int:
     """The major version of a Java, e.g. 17. Raises StackError if it does not run."""
-    answer = subprocess.run(
-        # A JVM start for one line of output: cached per process.
-        [java, "-XshowSettings:properties", "-version"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # A JVM start for one line of output: cached per process.
+    command = [java, "-XshowSettings:properties", "-version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     for line in answer.stderr.splitlines():
         name, _, value = line.partition("=")
         if name.strip() == "java.specification.version":
@@ -62,10 +97,7 @@ def java_version(java: str) -> int:
 
 
 def check_java(environment: Mapping[str, str]) -> str:
-    """The Java command, checked for version 17 or 21 and the vector module that Spark 4 needs.
-
-    Raises StackError when the Java is missing or does not fit.
-    """
+    """The Java command, of a version and with the module for Spark 4. Raises StackError."""
     java = java_command(environment)
     version = java_version(java)
     if version not in JAVA_VERSIONS:

@@ -1,7 +1,4 @@
-"""The expected totals of every (store, window) of the real receipts.
-
-DuckDB computes them directly from the package's Parquet file.
-"""
+"""The expected totals of the real receipts by window: DuckDB's, without any code of Tally."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,10 +19,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Scope:
-    """The part of the data to consider: stores and UTC days.
-
-    An empty set of stores means all stores; both days are inclusive, and None means no bound.
-    """
+    """Stores (none: all) and UTC days, both inclusive (None: no bound), to consider."""
 
     stores: frozenset[str] = frozenset()
     first: date | None = None

@@ -1,6 +1,6 @@
 """The master dataset on disk, read by DuckDB and independent of the pipeline's code."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
@@ -10,19 +10,27 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from ops.audit.read.chains import COPIES, IS_AGAIN, VALUED, WAITING
-from ops.audit.read.part_queries import part_query
-from ops.audit.read.topics import OffsetSpan
+from ops.audit.queries import COPIES, IS_AGAIN, VALUED, WAITING, part_query
 from tally.algebra.merge import Axes, Parts
-from tally.algebra.parts import Part
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.families.family import Family
 from tally.people.heard import MAC_CLASSES
 from tally.time.windows import WINDOW
 
+
+@dataclass(frozen=True)
+class OffsetSpan:
+    """Offsets [first, until) of one partition, and how many committed records Kafka keeps there."""
+
+    first: int
+    until: int
+    committed: int
+
+
 WindowKey = tuple[str, datetime]
 WindowValues = Mapping[Axes, Parts]
+ValuesByWindow = Mapping[WindowKey, WindowValues]
 # By partition of a topic.
 OffsetSpans = Mapping[int, OffsetSpan]
 # The first excluded offset, by (day, partition).
@@ -109,10 +117,7 @@ _MINUTES = f"""
 
 
 class MasterMinute(NamedTuple):
-    """A minute in which a device was heard; times are minutes since 1970 (UTC).
-
-    `rank` is the place of the address's class in tally.people.heard.CLASSES.
-    """
+    """A minute since 1970 (UTC) of a device; `rank`: the class of its address in MAC_CLASSES."""
 
     store: str
     period_start: int
@@ -138,12 +143,12 @@ class Master:
     """One version of the master dataset, open for queries."""
 
     def __init__(self, settings: Settings) -> None:
-        if not DeltaTable.is_deltatable(str(settings.master_path)):
+        path = str(settings.master_path)
+        if not DeltaTable.is_deltatable(path):
             raise TallyError(
-                f"no master dataset in {settings.master_path};"
-                " start its ingest with `tally up master`"
+                f"no master dataset in {path}; start its ingest with `tally up master`"
             )
-        table = DeltaTable(str(settings.master_path))
+        table = DeltaTable(path)
         self.version = table.version()
         self._database = duckdb.connect()
         # Without this DuckDB converts instants to dates by the machine's time zone.
@@ -159,14 +164,12 @@ class Master:
 
     def fates(self, family: str, spans: OffsetSpans) -> dict[int, Fates]:
         """How many records in the spans of the canonical topic have each fate, by partition."""
-        return {
-            partition: Fates(*counts)
-            for partition, *counts in self._query_spans(_FATES, family, spans)
-        }
+        rows = self._query_spans(_FATES, family, spans)
+        return {partition: Fates(*counts) for partition, *counts in rows}
 
     def rows(self, family: str, spans: OffsetSpans) -> dict[int, int]:
         """How many rows there are by canonical partition, with repeated coordinates."""
-        return {row[0]: row[1] for row in self._query_spans(_ROWS, family, spans)}
+        return dict(self._query_spans(_ROWS, family, spans))
 
     def count_canonical_by_raw(
         self,
@@ -178,21 +181,14 @@ class Master:
         return {partition: (raw, canonical) for partition, raw, canonical in rows}
 
     def window_events(self, family: str, pins: Pins | None = None) -> dict[WindowKey, int]:
-        """Distinct events by (store, window start in UTC), as a rebuild considers them.
-
-        Without pins all records are counted.
-        """
+        """Distinct events by (store, window start in UTC) up to the pins, or of all records."""
         rows = self._query_pinned(_WINDOW_EVENTS, family, pins)
         return {(store, _EPOCH + timedelta(seconds=start)): events for store, start, events in rows}
 
     def window_values(
         self, family: Family, pins: Pins | None = None
     ) -> dict[WindowKey, dict[Axes, Parts]]:
-        """Parts (family's units) by axes of the first copies, by (store, window start in UTC).
-
-        These values must be served for these records. Raises TallyError for a part of a kind
-        that no query computes.
-        """
+        """Parts (family's units) by axes, by (store, window start in UTC). Raises TallyError."""
         rows = self._query_pinned(_values_query(family), family.name, pins)
         queries = {part.name: part_query(family.name, part) for part in family.parts}
         found: dict[WindowKey, dict[Axes, Parts]] = {}
@@ -210,10 +206,7 @@ class Master:
         family: str,
         pins: Mapping[int, int] | None = None,
     ) -> list[MasterMinute]:
-        """The minutes of the devices of a family that is read from presences, in order.
-
-        `pins`: the first excluded offset by partition; without them all records are read.
-        """
+        """The minutes of presences, in order, up to the pins by partition or of all records."""
         self._fill("reached", list((pins or {}).items()))
         rows = self._database.execute(_MINUTES, [family, pins is not None]).fetchall()
         return [MasterMinute(*row) for row in rows]
@@ -235,32 +228,26 @@ class Master:
         self._fill("pin", [(*place, offset) for place, offset in pinned.items()])
         return self._database.execute(query, [family, pins is not None]).fetchall()
 
-    def _query_spans(
-        self, query: str, family: str, spans: OffsetSpans
-    ) -> Sequence[tuple[int, ...]]:
-        self._fill(
-            "span", [(partition, span.first, span.until) for partition, span in spans.items()]
-        )
+    def _query_spans(self, query: str, family: str, spans: OffsetSpans) -> list[Any]:
+        rows = [(number, span.first, span.until) for number, span in spans.items()]
+        self._fill("span", rows)
         return self._database.execute(query, [family]).fetchall()
 
     def _fill(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
         self._database.execute(f"DELETE FROM {table}")
-        listed = list(rows)
-        if listed:
+        if listed := list(rows):
             marks = ", ".join("?" * len(listed[0]))
             self._database.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)
-
-
-def _part_value_sql(part: Part) -> str:
-    extracted = f"json_extract(value, '$.{part.name}')"
-    return f"coalesce({extracted}, 0)" if part.is_optional else extracted
 
 
 def _values_query(family: Family) -> str:
     # The names come from a source's descriptor, which accepts only letters and digits.
     axes = [f"json_extract_string(value, '$.{axis}') AS {axis}" for axis in family.axes]
-    queries = [(part_query(family.name, part), part) for part in family.parts]
-    parts = [query.sql(_part_value_sql(part)) for query, part in queries]
+    parts = []
+    for part in family.parts:
+        found = f"json_extract(value, '$.{part.name}')"
+        value = f"coalesce({found}, 0)" if part.is_optional else found
+        parts.append(part_query(family.name, part).sql(value))
     return f"""{VALUED}
         SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}
         FROM valued LEFT JOIN pin USING (event_date, "partition")
@@ -271,10 +258,7 @@ def _values_query(family: Family) -> str:
 
 
 def _quote_files(uris: Iterable[str]) -> str:
-    """File names as SQL string literals.
-
-    Delta writes a space in the home's path as `%20`, DuckDB expects names unescaped.
-    """
+    # Delta writes a space in the home's path as `%20`, DuckDB expects names unescaped.
     return ", ".join(
         "'" + unquote(uri.removeprefix("file://")).replace("'", "''") + "'" for uri in uris
     )

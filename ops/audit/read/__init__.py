@@ -1,1 +1,0 @@
-"""What an audit reads: the master, Kafka, the tables and the API."""

@@ -1,1 +1,0 @@
-"""The machine: its requirements, and the JVM parts in the user's cache."""
