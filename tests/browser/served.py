@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from fastapi import Response
 
-from alerting.queries.actions import ActionRecord
+from alerting.queries.alerts import ActionRecord
 from alerting.rules.rule import AgainstBaseline, Rule
 from alerting.rules.versions import StoredRule
 from runtime.http.server import ServerOptions, serve

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from alerting.rules.store.topic import write_rules
+from alerting.rules.topic import write_rules
 from alerting.rules.versions import StoredRule
 from ops.local.processes.service import Site
 from ops.local.services import catalogue

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
-from tally.algebra.parts import MAX_PART, Count, Histogram, Max, Min, Sum, Uniques
+from tally.algebra.parts import (
+    MAX_PART,
+    Count,
+    Histogram,
+    KeyedSpans,
+    KeyedSum,
+    Max,
+    Min,
+    Sum,
+    Uniques,
+)
 from tally.families.epochs import RaisedEpoch
 from tally.families.family import Family
 
@@ -144,8 +153,8 @@ def test_planted_wrong_fold_is_found(spark: "SparkSession", monkeypatch: Any) ->
 
 
 def test_speed_layer_holds_what_the_batch_layer_folds(spark: "SparkSession") -> None:
-    from speed_layer.input.records import ID_TYPE, Records
     from speed_layer.state.partition_windows import Window
+    from speed_layer.state.records import ID_TYPE, Records
 
     told = [one._replace(excluded=False) for one in records(seed=9, count=300)]
     found: dict[tuple[datetime, str], tuple[Any, ...]] = {}

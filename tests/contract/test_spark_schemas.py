@@ -9,9 +9,8 @@ import pytest
 
 from runtime.registry.sources import FAMILIES
 from schemas.loader import event_schema, master_schema
-from tally.families.epochs import RaisedEpoch
+from tally.families.epochs import EVER, DatedVisitRules, RaisedEpoch, StoreVisitRules
 from tally.families.family import Family
-from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
 from tally.people.visits import VisitRules
 from tests.unit.schemas.cql import tables
 

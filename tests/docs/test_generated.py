@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ops.docs.api import api_page
-from ops.docs.markdown import codes, describe_limits, describe_type, table
-from ops.docs.pages import FOLDER, PAGES
+from ops.docs.__main__ import FOLDER, PAGES
+from ops.docs.api import api_page, describe_limits, describe_type
+from ops.docs.reference import codes, table
 from schemas import loader
 
 

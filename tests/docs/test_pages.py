@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from alerting.rules.store.files import parse_rule_yaml
-from ops.docs.settings import variables
+from alerting.rules.rule_file import parse_rule_yaml
+from ops.docs.reference import variables
 from runtime.registry.store_fields import FIELDS
 from runtime.registry.stores import CHANGES, parse_stores
 from tests.docs.pages import (

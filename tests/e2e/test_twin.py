@@ -15,7 +15,7 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
-from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.people import TwinStore
 from runtime.connect import cassandra_session
 from runtime.registry.sources import FAMILIES
 from tests.support.oracles.plain_visits import visits_of
@@ -264,7 +264,9 @@ def answered(
     where = {"store": store.store_id, "tz": store.zone.key}
     asked = where | {"from": first, "to": last, "grain": grain}
     url = f"http://{loop.settings.api}/v1/metrics/{metric}"
-    answer = httpx.get(url, params=asked | {"limit": "10000"}, timeout=60).raise_for_status().json()
+    answer = (
+        httpx.get(url, params=asked | {"limit": "10000"}, timeout=300).raise_for_status().json()
+    )
     found: list[dict[str, Any]] = answer["rows"]
     return found
 

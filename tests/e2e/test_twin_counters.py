@@ -16,7 +16,7 @@ import pytest
 import yaml
 from cassandra.cluster import Session
 
-from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.people import TwinStore
 from ingest.senders.twin.stream import Transport, arrivals
 from runtime.connect import cassandra_session
 from tests.support.clients.gateway_client import GatewayClient
@@ -186,7 +186,7 @@ def asked(loop: Loop, store: TwinStore, **more: str) -> list[dict[str, Any]]:
     """Rows of visitors, of quarter hours where nothing else is asked."""
     question = {"store": store.store_id, "grain": "15m", "tz": "store"} | more
     address = f"http://{loop.settings.api}/v1/metrics/visitors_in"
-    answer = httpx.get(address, params={**question, "limit": "1000"}, timeout=60)
+    answer = httpx.get(address, params={**question, "limit": "1000"}, timeout=300)
     found: list[dict[str, Any]] = answer.raise_for_status().json()["rows"]
     return found
 

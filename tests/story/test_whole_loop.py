@@ -13,8 +13,8 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
-from ops.local.demo.airflow import run_rebuild
-from ops.local.services.airflow import NEW_DAGS_ARE_PAUSED
+from ops.local.demo.waits import run_rebuild
+from ops.local.services.catalogue import NEW_DAGS_ARE_PAUSED
 from runtime.connect import cassandra_session
 from tally.time.instants import format_utc
 from tests.support.clients.gateway_client import GatewayClient
@@ -133,7 +133,7 @@ def sent(loop: Loop) -> Story:
     loop.catch_up()
     story.now += of_this_second(SEED, this_second())
     client.post(PATHS["pos"], [sending.message for sending in story.now])
-    wait_until(lambda: is_served(loop, story), 60, "receipts of this second are served")
+    wait_until(lambda: is_served(loop, story), 300, "receipts of this second are served")
     for source in PATHS:
         late = [sending.message for sending in story.load.late if sending.source == source]
         client.post(PATHS[source], late)
@@ -184,7 +184,7 @@ def read_episodes(loop: Loop, story: Story) -> dict[tuple[str, datetime], str]:
         "to": format_utc(story.span[1] + timedelta(days=2)),
         "limit": "10000",
     }
-    answer = httpx.get(f"http://{loop.settings.api}/v1/alerts", params=asked, timeout=30)
+    answer = httpx.get(f"http://{loop.settings.api}/v1/alerts", params=asked, timeout=300)
     return {
         (alert["store_id"], start): alert["state"]
         for alert in answer.raise_for_status().json()["alerts"]
@@ -245,7 +245,7 @@ def test_page_of_a_store_shows_what_it_sold(loop: Loop, rebuilt: Story) -> None:
     end = rebuilt.span[1]
     asked = {"store": "n-eur", "days": "7", "until": (end - timedelta(days=1)).date().isoformat()}
 
-    page = httpx.get(f"http://{loop.settings.api}/", params=asked, timeout=60).raise_for_status()
+    page = httpx.get(f"http://{loop.settings.api}/", params=asked, timeout=300).raise_for_status()
 
     [shown] = [
         panel for panel in with_attribute(page, "data-report") if panel["data-report"] == "sales"

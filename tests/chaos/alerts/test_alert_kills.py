@@ -22,7 +22,7 @@ from ops.local.services import catalogue
 from ops.local.stack import control
 from runtime.kafka.reader import read_to_end, read_to_high_watermark
 from runtime.process.job import DONE, FAILED, REFUSED
-from runtime.processor.commit.failpoints import AFTER_OFFSETS, AFTER_POLL, BEFORE_COMMIT, NAMES
+from runtime.processor.delivery import AFTER_OFFSETS, AFTER_POLL, BEFORE_COMMIT, FAILPOINTS
 from tests.chaos.alerts.alert_slots import FREEZES, KilledSlot, is_frozen, started
 from tests.controls.processes.faulty_evaluator import AFTER_READ, IN_RESTORE
 from tests.integration.ingest.conftest import Start, stop
@@ -32,7 +32,7 @@ from tests.support.clients.console_consumer import AlertConsole, subscribed
 from tests.support.stack.loop import wait_until
 
 SEED = 13
-MOMENTS = (AFTER_POLL, AFTER_READ, *NAMES[1:], IN_RESTORE)
+MOMENTS = (AFTER_POLL, AFTER_READ, *FAILPOINTS[1:], IN_RESTORE)
 # Frozen before its transaction begins, and frozen in one: each longer than its group waits.
 FROZEN = (f"{AFTER_READ}:1{FREEZES}", f"{BEFORE_COMMIT}:1{FREEZES}")
 RANKS = ("provisional", "confirmed", "retracted")

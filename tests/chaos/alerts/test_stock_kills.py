@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from runtime.processor.commit.failpoints import NAMES
+from runtime.processor.delivery import FAILPOINTS
 from tally.config.settings import Settings
 from tests.controls.processes.crashing_stock import AFTER_RECORD
 from tests.integration.ingest.conftest import Start, starter, stop
@@ -23,7 +23,7 @@ FEW = 300
 # After each j-th record of groups that have more, and at each moment of a transaction.
 KILLS = [
     *(f"{AFTER_RECORD}:{record}:{nth}" for record in range(1, MAX_LINES) for nth in (1, 9)),
-    *(f"{name}:2" for name in NAMES),
+    *(f"{name}:2" for name in FAILPOINTS),
 ]
 FEW_KILLS = [f"{AFTER_RECORD}:{record}:3" for record in range(1, 4)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alerting.evaluate.state.chain_memory import ChainMemory
-from alerting.evaluate.verdicts import evaluation_pass, partition
+from alerting.evaluate.verdicts import evaluation_pass
 from tally.time.instants import DAY_MILLIS
 from tests.controls.processes.forgetful_memory import settle_by_window
 from tests.support.alerts.evaluated_years import EvaluatedYears, patch_reading
@@ -69,6 +69,5 @@ def test_memory_that_forgets_by_window_is_found(
 
 def shorten(patch: pytest.MonkeyPatch) -> None:
     """Ten days are evaluated and twelve remembered, in place of 400 and 430."""
-    for module in (partition, evaluation_pass):
-        patch.setattr(module, "EVALUATION_MILLIS", 10 * DAY_MILLIS)
-        patch.setattr(module, "RETENTION_MILLIS", 12 * DAY_MILLIS)
+    patch.setattr(evaluation_pass, "EVALUATION_MILLIS", 10 * DAY_MILLIS)
+    patch.setattr(evaluation_pass, "RETENTION_MILLIS", 12 * DAY_MILLIS)

@@ -5,7 +5,7 @@ import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
-from ingest.senders.channels import KafkaChannel
+from ingest.senders.replay.run import KafkaChannel
 from tally.config.settings import Settings
 from tally.time.instants import format_utc
 from tally.time.windows import window_start

@@ -14,7 +14,7 @@ import psutil
 
 from ops.local.processes.processes import send
 from runtime.registry.sources import SALES
-from speed_layer.input.source import read_retained_offsets
+from speed_layer.session import read_retained_offsets
 from speed_layer.views import QUERY
 from tests.support.stack.loop import Loop, has_reached, wait_until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.oracle.complete_journey import Scope, window_totals
+from ops.oracle import Scope, window_totals
 from speed_layer import views
 from tests.support.stack.faults import is_back, pause, strike
 from tests.support.stack.loop import Loop, running_loop, wait_until

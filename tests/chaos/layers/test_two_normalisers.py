@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition
 
 from ops.local.processes.processes import send
 from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
-from runtime.processor.commit.failpoints import BEFORE_COMMIT
+from runtime.processor.delivery import BEFORE_COMMIT
 from schemas import loader
 from tests.support.clients.live_load import LiveLoad
 from tests.support.oracles.ledger import ledger_totals

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from alerting.rules.rule import rule_to_fields
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.clients.measured_requests import RawAnswer, RawRequest, measured, send

@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from serving.stock import items
-from serving.stock.stock_reading import COUNT_DAYS
+from serving import items
+from serving.stock import COUNT_DAYS
 from tests.support.questions.stock_world import (
     MONDAY,
     MORNING,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec import structs
 from typing_extensions import override
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.records import (
     DeliveryDecision,
     DeliveryReason,

@@ -11,8 +11,7 @@ from msgspec import structs
 from typing_extensions import override
 
 from alerting.alert.published import PublishedAlert
-from alerting.episodes.affected_days import ChainDays, FoldedDays, refold
-from alerting.episodes.fold_line import FoldTimeline
+from alerting.episodes.affected_days import ChainDays, FoldedDays, FoldTimeline, refold
 from alerting.rules.rule import Rule
 from tests.controls.alerts import alerts_evaluator as wrong
 from tests.laws.alerting.worlds.alert_evaluation import Memory, instant

@@ -2,7 +2,7 @@
 
 from typing_extensions import override
 
-from alerting.queries.rule_editing import RuleEditService
+from alerting.queries.known_rules import RuleEditService
 from alerting.rules.rule import Rule, RuleVersion
 
 

@@ -17,9 +17,8 @@ from alerting.deliver.__main__ import DispatcherParts
 from alerting.deliver.state.records import WebhookMessage, decode_record
 from alerting.deliver.step import Dispatcher
 from runtime.outbound.caller import OutboundAnswer, OutboundCaller, OutboundRequest
-from runtime.outbound.calls import PendingCalls
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.delivery import Failpoints
+from runtime.processor.step import Input, Output
 from tally.config.settings import Settings
 from tests.controls.alerts.alert_deliveries import (
     AnyOrder,
@@ -101,7 +100,6 @@ class CallingFirst(Dispatcher):
 
     def _are_under_way(self) -> bool:
         calls = self._calls
-        assert isinstance(calls, PendingCalls)
         return len(calls.pending_calls()) > len(calls._completed)
 
 

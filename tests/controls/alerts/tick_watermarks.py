@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from alerting.watermark.pipeline import probe_pipeline
 from alerting.watermark.watermark import (
     FamilyWatermarks,
     PipelineSnapshot,
     Watermark,
     advance,
-    probe_pipeline,
 )
 from tally.alerts.tick import Tick, merge_ticks
 

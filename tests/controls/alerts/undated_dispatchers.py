@@ -6,10 +6,10 @@ gate=none      looks at quiet hours, silences and ages when an alert is decided,
 
 from typing_extensions import override
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.records import DeliveryReason, WebhookMessage
 from alerting.deliver.step import ALERTS, CONTROLS, TICKS, Dispatcher
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 
 ALERTS_FIRST = (CONTROLS, ALERTS, TICKS)
 

@@ -4,8 +4,8 @@ begin anew without a floor."""
 import sys
 
 from runtime.kafka.offsets import Offsets
-from speed_layer.input.session import Driver
 from speed_layer.job import main
+from speed_layer.session import Driver
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tests.controls.guard import refuse_outside_tests

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from typing_extensions import override
 
-from speed_layer.input.records import Ints, Records
 from speed_layer.state.partition_windows import PartitionWindows, WindowRow
+from speed_layer.state.records import Ints, Records
 
 Key = tuple[object, ...]
 

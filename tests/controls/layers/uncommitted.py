@@ -15,7 +15,7 @@ from tests.controls.guard import refuse_outside_tests
 def uncommitted_stream(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int
 ) -> DataFrame:
-    """As speed_layer.input.source.read_canonical_stream(), but of all that was ever sent."""
+    """As speed_layer.session.read_canonical_stream(), but of all that was ever sent."""
     refuse_outside_tests(settings)
     reader = spark.readStream.format("kafka").option("subscribe", ",".join(starting))
     reader = reader.option("kafka.bootstrap.servers", settings.kafka)

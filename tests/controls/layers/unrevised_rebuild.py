@@ -7,10 +7,10 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from batch_layer.views import rebuild
-from runtime.registry.visit_rules import load_families
+from runtime.registry.stores import load_families
 from tally.config.settings import Settings
+from tally.families.epochs import StoreVisitRules
 from tally.families.family import Family
-from tally.families.visit_rules import StoreVisitRules
 from tests.controls.guard import refuse_outside_tests
 
 
@@ -21,7 +21,7 @@ class Unrevised(StoreVisitRules):
 
 
 def load_unrevised_families(settings: Settings) -> dict[str, Family]:
-    """As runtime.registry.visit_rules.load_families(). Raises NotATest for settings of no test."""
+    """As runtime.registry.stores.load_families(). Raises NotATest for settings of no test."""
     refuse_outside_tests(settings)
     return {
         name: replace(family, visit_rules=Unrevised(family.visit_rules.by_store))

@@ -2,7 +2,7 @@
 normaliser that kills itself when it comes to that moment for the third time;
 `before_commit:3:SIGSTOP` freezes itself.
 
-The failpoints are those of runtime/processor/commit/failpoints.py.
+The failpoints are those of runtime/processor/delivery.py.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 from typing_extensions import override
 
 from ingest.normaliser.__main__ import main
-from runtime.processor.commit.failpoints import NAMES, Failpoints
+from runtime.processor.delivery import FAILPOINTS, Failpoints
 from tally.config.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
@@ -26,7 +26,7 @@ SIGNALS = {"": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}
 class Crash(Failpoints):
     """Sends this process the signal when the named moment comes for the nth time."""
 
-    names: ClassVar[Sequence[str]] = NAMES
+    names: ClassVar[Sequence[str]] = FAILPOINTS
     settings: InitVar[Settings]
     name: str
     nth: int = 1

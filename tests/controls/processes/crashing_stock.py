@@ -3,7 +3,7 @@
 `python -m tests.controls.processes.crashing_stock PREFIX [after_record:J:NTH | MOMENT:NTH]`,
 settings from the environment, topics whose names begin with PREFIX. `after_record` comes when the
 brokers have the J-th record of a group that has more than J, of the NTH such group; the moments are
-those of runtime/processor/commit/failpoints.py.
+those of runtime/processor/delivery.py.
 """
 
 import os
@@ -19,11 +19,9 @@ from inventory.movements.__main__ import stock_job
 from inventory.movements.movement import decode_movement
 from inventory.movements.step import StockMovements
 from runtime.process.job import run_until_stopped
-from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.commit.delivery import ExactlyOnce
-from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.delivery import ExactlyOnce, Failpoints
 from runtime.processor.loop import Processor
-from runtime.processor.service import run_processor
+from runtime.processor.service import ProcessorJob, build_processor, run_processor
 from tally.config.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 from tests.controls.processes.crashing import Crash
@@ -64,8 +62,8 @@ def dying(record: int, nth: int, settings: Settings, processor: Processor) -> No
     refuse_outside_tests(settings)
     delivery = processor._delivery
     if isinstance(delivery, ExactlyOnce):
-        made: Any = partial(_made, delivery._producer._make, record, nth)
-        delivery._producer._make = made
+        made: Any = partial(_made, delivery._make, record, nth)
+        delivery._make = made
         return
     sender: Any = delivery
     sender._sender._producer = DyingProducer(sender._sender._producer, record, nth)

@@ -23,11 +23,17 @@ from typing_extensions import override
 
 from alerting.evaluate.__main__ import EvaluatorParts, main
 from alerting.evaluate.step import ALERTS, TICKS, Evaluator
-from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.commit.delivery import CheckMetadata, Delivery, Positions
-from runtime.processor.commit.failpoints import AFTER_POLL, NAMES, Failpoints
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.delivery import (
+    AFTER_POLL,
+    FAILPOINTS,
+    CheckMetadata,
+    Delivery,
+    Failpoints,
+    Positions,
+)
 from runtime.processor.loop import Processor
+from runtime.processor.service import ProcessorJob, build_processor
+from runtime.processor.step import Input, Output
 from tally.alerts.tick import Tick
 from tally.config.settings import Settings
 from tally.errors import TransactionAborted
@@ -50,7 +56,7 @@ _NEVER = f"{AFTER_READ}:{10**9}"
 class TellingCrash(Crash):
     """One that counts the deliveries that tell an alert, and not those that only keep positions."""
 
-    names: ClassVar[Sequence[str]] = (*NAMES, AFTER_READ, IN_RESTORE)
+    names: ClassVar[Sequence[str]] = (*FAILPOINTS, AFTER_READ, IN_RESTORE)
     is_telling: bool = field(default=False, init=False)
 
     @override

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from confluent_kafka import TopicPartition
 
 from runtime.kafka.reader import read_to_end
-from runtime.processor.build import ProcessorJob
-from runtime.processor.commit.delivery import CheckMetadata, Delivery, Positions
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.delivery import CheckMetadata, Delivery, Positions
 from runtime.processor.intake import to_input
 from runtime.processor.loop import Processor
+from runtime.processor.service import ProcessorJob
+from runtime.processor.step import Input, Output
 from tally.config.settings import Settings
 from tally.errors import ProducerFenced
 from tests.controls.guard import refuse_outside_tests

@@ -10,9 +10,8 @@ nights=none        levels are set as they change, and not once more at night
 
 from typing_extensions import override
 
-from inventory.sync.calls import StockCall, StoredCall
+from inventory.sync.calls import CallAnswer, CallRules, StockCall, StoredCall
 from inventory.sync.engine import StockSyncEngine
-from inventory.sync.modes import CallAnswer, CallRules
 from tests.laws.deliveries.call_world import AdapterRules
 
 
@@ -36,7 +35,7 @@ class WithoutNights(StockSyncEngine):
     """What was told once is told."""
 
     @override
-    def _reconcile(self) -> list[StoredCall]:
+    def _pass_time(self, _before: int) -> list[StoredCall]:
         return []
 
 

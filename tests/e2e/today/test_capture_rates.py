@@ -41,7 +41,7 @@ def asked(loop: Loop, metric: str, start: datetime) -> Any:
 
 
 def test_two_capture_rates_of_the_same_doors(loop: Loop, doors: datetime) -> None:
-    wait_until(lambda: asked(loop, "visitors_in", doors) == 540, 60, "both doors are served")
+    wait_until(lambda: asked(loop, "visitors_in", doors) == 540, 300, "both doors are served")
 
     rates = {
         name: asked(loop, name, doors)

@@ -67,7 +67,7 @@ def wrong(loop: Loop, wanted: dict[Number, int]) -> dict[Number, Any]:
         span = {"from": format_utc(one.start), "grain": "15m", "store": one.store}
         span["to"] = format_utc(one.start + timedelta(minutes=15))
         address = f"http://{loop.settings.api}/v1/metrics/{one.metric}"
-        (row,) = httpx.get(address, params=span, timeout=30).raise_for_status().json()["rows"]
+        (row,) = httpx.get(address, params=span, timeout=300).raise_for_status().json()["rows"]
         if (row["value"], row["source"]) != (value, "batch"):
             found[one] = row
     return found
@@ -117,7 +117,7 @@ class TestClocksAndNetworks:
 
     def test_nobody_was_counted_in_1970(self, loop: Loop, sent: SentNight, rebuilt: None) -> None:
         address = f"http://{loop.settings.api}/v1/stores"
-        stores = httpx.get(address, params={"limit": "1000"}, timeout=30).json()["stores"]
+        stores = httpx.get(address, params={"limit": "1000"}, timeout=300).json()["stores"]
 
         (first_day,) = [one["first_day"] for one in stores if one["store_id"] == COUNTER]
         assert first_day == sent.counted.date().isoformat()

@@ -272,7 +272,7 @@ def ask(
     answer = httpx.get(
         f"http://{loop.settings.api}/v1/metrics/{metric}",
         params={"store": store, "limit": "10000", **span, **asked},
-        timeout=30,
+        timeout=300,
     )
     if answer.status_code == httpx.codes.NOT_FOUND:
         return []

@@ -47,7 +47,7 @@ def test_a_door_that_fell_silent_leaves_the_number_estimated(loop: Loop, start: 
         (found,) = asked(loop, "metrics/visitors_in", start, store=DOORS)["rows"]
         return found
 
-    wait_until(lambda: (row()["value"], row()["events"]) == (30, 16), 60, "both doors are served")
+    wait_until(lambda: (row()["value"], row()["events"]) == (30, 16), 300, "both doors are served")
 
     found = row()
     assert (found["coverage"], found["estimated"], found["complete"]) == (0.6666, True, False)

@@ -59,7 +59,7 @@ class Readers:
             "to": format_utc(begin + timedelta(hours=1)),
             "grain": "1h",
         }
-        answer = httpx.get(f"http://{self.api}/v1/metrics/{metric}", params=asked, timeout=30)
+        answer = httpx.get(f"http://{self.api}/v1/metrics/{metric}", params=asked, timeout=300)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         (row,) = answer.raise_for_status().json()["rows"]
@@ -116,10 +116,10 @@ class TestWifi:
     def joined(cls, loop: Loop, gateway: GatewayClient, sent: Night) -> Readers:
         """A late sighting of the first device, with readers on."""
         readers = Readers(loop.settings.api, sent, 0)
-        wait_until(lambda: readers.both() == APART, 60, "both visits are served")
+        wait_until(lambda: readers.both() == APART, 300, "both visits are served")
         with readers:
             send(gateway, {"3c:00:00:00:00:01": sent.heard(0, [BETWEEN])})
-            wait_until(lambda: readers.both() == JOINED, 60, "the joined visit is served")
+            wait_until(lambda: readers.both() == JOINED, 300, "the joined visit is served")
         sent.at = monotonic()
         return readers
 
@@ -179,7 +179,7 @@ class TestWifi:
             )
             assert explained(loop, joined.night, 120)["served"]["status"] == "provisional"
             loop.json("rebuild", "--dirty", "--family", "wifi")
-            wait_until(lambda: readers.both() == JOINED, 60, "the rebuilt visit is served")
+            wait_until(lambda: readers.both() == JOINED, 300, "the rebuilt visit is served")
         print(f"with a rebuild in between: {readers.changes()}")
         assert readers.changes() == [[2, 1], [720, 2160]]
 
@@ -198,7 +198,7 @@ def send(gateway: GatewayClient, heard: dict[str, list[tuple[datetime, int]]]) -
 def explained(loop: Loop, night: Night, minutes: int) -> dict[str, Any]:
     window = format_utc(night.begin + timedelta(minutes=minutes))
     asked = {"family": "wifi", "store": STORE, "window": window}
-    answer = httpx.get(f"http://{loop.settings.api}/v1/explain", params=asked, timeout=30)
+    answer = httpx.get(f"http://{loop.settings.api}/v1/explain", params=asked, timeout=300)
     found: dict[str, Any] = answer.raise_for_status().json()
     return found
 

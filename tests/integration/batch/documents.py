@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from ingest.sources.inventory.contract import MAX_MILLI
 from runtime.registry.sources import FAMILIES, SALES
 from serving.storage.views import ViewReader
-from speed_layer.input.source import read_canonical_stream
 from speed_layer.receipts import start_receipts
+from speed_layer.session import read_canonical_stream
 from speed_layer.views import start_views
 from tests.integration.batch.parts import Parts, at
 from tests.support.questions.api_suite import asking

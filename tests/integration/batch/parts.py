@@ -9,7 +9,7 @@ from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
 from batch_layer.master.ingest import start_ingest
-from batch_layer.views.plan.scope import RebuildRequest
+from batch_layer.views.compute.scope import RebuildRequest
 from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.publish.publication import RebuildJob
 from batch_layer.views.rebuild import Report, rebuild
@@ -59,7 +59,7 @@ class Parts:
         """Run the job's own function in the test's Spark session."""
         return rebuild(
             RebuildJob(
-                self.spark, self.session, self.settings, RebuildRequest(mode), dry_run, families
+                self.spark, self.session, self.settings, RebuildRequest(mode), families, dry_run
             )
         )
 

@@ -14,8 +14,8 @@ from batch_layer.views.compute.classification import (
     select_unreported,
     window_members,
 )
-from batch_layer.views.compute.survey import Survey
-from batch_layer.views.publish.tills import conflicting_tills
+from batch_layer.views.compute.computation import Survey
+from batch_layer.views.publish.registers import conflicting_tills
 from runtime.registry.sources import SALES
 from tally.spark.frames import window_rows
 from tests.support.sources.canonical import Canonical, receipt
@@ -218,8 +218,8 @@ def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(
     assert [(row["store_id"], int(row["events"])) for row in expected] == [("1", 1)]
     assert (
         survey.count("elsewhere"),
-        survey.count_uncounted([MONDAY]),
-        survey.count_uncounted([WEDNESDAY]),
+        survey.count("conflict", "unreadable", days=[MONDAY]),
+        survey.count("conflict", "unreadable", days=[WEDNESDAY]),
     ) == (0, 3, 0)
 
 
@@ -231,7 +231,7 @@ def test_survey_knows_how_far_each_day_reaches_and_what_arrived_first(
     assert survey.until() == {MONDAY: {0: 7}, WEDNESDAY: {0: 6}}
     assert (
         survey.count("committed", days=[WEDNESDAY]),
-        survey.count_uncounted([WEDNESDAY]),
+        survey.count("conflict", "unreadable", days=[WEDNESDAY]),
         survey.count("elsewhere"),
     ) == (2, 1, 1)
     assert survey.first_arrival == at(MONDAY, 10)

@@ -13,7 +13,7 @@ from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement
 
-from batch_layer.views.plan.coverage import Claim
+from batch_layer.views.compute.scope import Claim
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
 from runtime.connect import cassandra_session
 from tally.config.settings import Settings

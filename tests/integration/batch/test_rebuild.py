@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from batch_layer.views.compute.rows import write_generation
 from batch_layer.views.publish.pointer import PointerTable
+from batch_layer.views.publish.written_rows import write_generation
 from batch_layer.views.rebuild import Report
-from ops.audit.read.topics import dead_letters
+from ops.audit.ledgers import dead_letters
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.records.backfill import declare_backfill
+from runtime.records.gaps import declare_backfill
 from runtime.registry.sources import FAMILIES
 from tally.errors import PublicationRefused, TallyError
 from tally.time.windows import window_start

@@ -16,7 +16,7 @@ from batch_layer.views.publish.pointer import PointerTable
 from ops.conflicts import TillConflicts, accept, till_conflicts
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.records.backfill import declare_backfill
+from runtime.records.gaps import declare_backfill
 from runtime.registry.sources import TRAFFIC
 from tests.integration.batch.parts import Parts, at, topic_values
 from tests.support.sources.canonical import interval, receipt, send

@@ -7,7 +7,7 @@ import pytest
 from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
-from batch_layer.views.plan.scope import RebuildRequest
+from batch_layer.views.compute.scope import RebuildRequest
 from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.publish.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild

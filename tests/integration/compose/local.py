@@ -11,7 +11,7 @@ from pathlib import Path
 from ops.local.processes import probes
 from ops.local.processes.service import Launch, Service
 from ops.local.services import catalogue
-from runtime.process.repository import REPOSITORY
+from runtime.process.files import REPOSITORY
 from tests.unit.compose.files import environment, own_services, services
 
 BIN = Path(sys.executable).parent

@@ -10,7 +10,7 @@ import pytest
 from runtime.connect import cassandra_session
 from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import SALES
-from serving.storage.rows import TillFinding
+from serving.storage.tables import TillFinding
 from serving.storage.views import STORES_AT_ONCE, ViewReader
 from tally.config.settings import Settings
 from tally.families.generation import GenerationSpan

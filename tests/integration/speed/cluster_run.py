@@ -7,8 +7,7 @@ A process of its own, because a test process has one Spark session and that one 
 import sys
 
 from runtime.registry.sources import SALES
-from speed_layer.input.session import build_streaming_session
-from speed_layer.input.source import read_canonical_stream
+from speed_layer.session import build_streaming_session, read_canonical_stream
 from speed_layer.views import start_views
 from tally.config.settings import Settings
 from tests.integration.speed.query import OnTopic

@@ -9,7 +9,7 @@ from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from speed_layer.input.session import STREAMING
+from speed_layer.session import STREAMING
 from tally.config.settings import Settings
 from tests.integration.speed.query import SpeedQuery
 

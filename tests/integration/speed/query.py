@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.kafka.offsets import Offsets
 from runtime.registry.sources import SALES
-from speed_layer.input.source import ReadStream, read_canonical_stream
+from speed_layer.session import ReadStream, read_canonical_stream
 from speed_layer.state.sink import MakeSink, RowSink, row_columns
 from speed_layer.views import QUERY, start_views
 from tally.config.settings import Settings

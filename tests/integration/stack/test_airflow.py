@@ -15,7 +15,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ops.local.processes import processes
 from ops.local.processes.service import Launch, Service, Site
-from ops.local.services import airflow
+from ops.local.services import catalogue
 from ops.local.stack import control
 from tests.conftest import make_site
 
@@ -42,12 +42,12 @@ def service(folder: Path) -> Service:
     """Airflow with that folder and without Cassandra."""
 
     def launch(site: Site) -> Launch:
-        shipped = airflow.launch(site)
+        shipped = catalogue.launch_airflow(site)
         return Launch(
             shipped.argv, {**shipped.environment, "AIRFLOW__CORE__DAGS_FOLDER": str(folder)}
         )
 
-    return replace(airflow.AIRFLOW, launch=launch, needs=())
+    return replace(catalogue.AIRFLOW, launch=launch, needs=())
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def running(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def call(site: Site, method: str, path: str, body: object = None) -> dict[str, Any]:
     """Answer of Airflow's API, signed in as the admin that everybody is on this machine."""
-    connection = http.client.HTTPConnection(site.settings.airflow, timeout=30)
+    connection = http.client.HTTPConnection(site.settings.airflow, timeout=300)
     connection.request("GET", "/auth/token")
     token = json.loads(connection.getresponse().read())["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -123,6 +123,6 @@ def test_sigkill_of_its_pid_ends_every_component(running: Site, service: Service
     assert pid is not None and len(tree) > 3
     psutil.Process(pid).send_signal(signal.SIGKILL)
 
-    _, alive = psutil.wait_procs(tree, timeout=20)
+    _, alive = psutil.wait_procs(tree, timeout=300)
 
     assert (alive, control.service_status(running, service).state) == ([], "failed")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ops.local.services import catalogue
-from runtime.process.repository import REPOSITORY
-from runtime.spark.jvm_classes import archive_file, archive_options, classes_jar
+from runtime.process.files import REPOSITORY
+from runtime.spark.configuration import archive_file, archive_options, classes_jar
 from tally.config.settings import Settings
 from tests.conftest import make_site
 
 SESSION = """
-from runtime.spark.jvm_classes import classes_jar
+from runtime.spark.configuration import classes_jar
 from runtime.spark.session import build_session
 from tally.config.settings import Settings
 options = {{"spark_java_options": "-Xlog:class+load:file={log}"}}

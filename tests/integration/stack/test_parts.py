@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ops.local.machine import artifacts
+from ops.local import artifacts
 from tally.config.settings import Settings
 from tests.support.clients.producers import connected_producer
 

@@ -8,8 +8,8 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ops import provision
+from ops.provision import partition_count
 from ops.rekeying import read_primary_keys
-from ops.topic_configuration import partition_count
 from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
 from tally.config.settings import Settings

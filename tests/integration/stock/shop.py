@@ -16,8 +16,8 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from inventory.movements.movement import StockMovement, encode_movement
 from inventory.sync.calls import OPEN_OUTCOMES, CallMode, StockCall, decode_call
-from inventory.sync.step import CALLS, MOVEMENTS, TICKS
-from runtime.processor.commit import failpoints
+from inventory.sync.engine import CALLS, MOVEMENTS, TICKS
+from runtime.processor.delivery import AFTER_COMMIT, BEFORE_COMMIT, BETWEEN
 from tally.config.settings import Settings
 from tally.events.identity import partition_number
 from tests.integration.ingest.conftest import KILLED, Start, starter, stop
@@ -31,7 +31,7 @@ MOVES, ITEMS, COUNTED = 60, 8, 100_000
 # A Thursday of now; each tick is some minutes after the last.
 NOON, MINUTE = 1_795_694_400_000, 60_000
 TICK_SECONDS, TICK_MINUTES = 0.2, 4
-KILLS = (f"{failpoints.BEFORE_COMMIT}:4", f"{failpoints.AFTER_COMMIT}:5", f"{failpoints.BETWEEN}:3")
+KILLS = (f"{BEFORE_COMMIT}:4", f"{AFTER_COMMIT}:5", f"{BETWEEN}:3")
 # Each movement is applied once in these, whoever else writes.
 SHARED: tuple[CallMode, ...] = ("idempotency_key", "compare_and_set")
 # Three adapters begin at once, on a busy machine.

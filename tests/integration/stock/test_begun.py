@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from runtime.connect import kafka_admin, kafka_consumer
-from runtime.processor.commit.positions import KafkaGroupPositions
+from runtime.processor.positions import KafkaGroupPositions
 from tally.config.settings import Settings
 from tally.errors import DataLoss
 from tests.integration.ingest.conftest import send_values

@@ -15,8 +15,8 @@ from ingest.sources.inventory.contract import normalise as normalised_line
 from ingest.sources.sales.contract import normalise as normalised_receipt
 from inventory.movements.movement import StockMovement, decode_movement
 from inventory.movements.step import MOVEMENTS, SEEN
-from inventory.sync.step import CALLS, TICKS
-from ops.topic_configuration import topic_configuration
+from inventory.sync.engine import CALLS, TICKS
+from ops.provision import topic_configuration
 from runtime.connect import kafka_admin
 from runtime.kafka.reader import read_to_end
 from tally.config.settings import Settings

@@ -11,10 +11,9 @@ from msgspec import structs
 
 from alerting.alert.ids import Chain
 from alerting.alert.published import PublishedAlert
-from alerting.episodes.affected_days import ChainDays, refold
+from alerting.episodes.affected_days import ChainDays, FoldTimeline, refold
 from alerting.episodes.alert_diff import EvaluationContext, Transition, diff_alerts, match_alerts
 from alerting.episodes.fold import IDLE_STATE, Episode, WindowVerdict, fold
-from alerting.episodes.fold_line import FoldTimeline
 from alerting.episodes.verdict import Verdict
 from tally.time.windows import WINDOW_MILLIS
 from tests.laws.alerting.worlds.alert_evaluation import reaching, remember

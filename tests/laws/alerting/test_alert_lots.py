@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from alerting.evaluate.state.memory import STATE_TOPIC
 from alerting.evaluate.step import ALERTS, TICKS, UPDATES, Evaluator
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings

@@ -11,11 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alerting.episodes.affected_days import ChainDays
+from alerting.episodes.affected_days import ChainDays, FoldTimeline
 from alerting.episodes.fold import IDLE_STATE, Episode, FoldState, VerdictRange, WindowVerdict, fold
-from alerting.episodes.fold_line import FoldTimeline
-from alerting.episodes.ranked import SortedFacts
-from alerting.episodes.verdict import RAISES, WindowFacts, decode_verdict, evaluate_window
+from alerting.episodes.verdict import (
+    RAISES,
+    SortedFacts,
+    WindowFacts,
+    decode_verdict,
+    evaluate_window,
+)
 from alerting.rules.rule import AgainstBaseline, ComparisonSign, Condition, Rule, Threshold
 from tally.alerts.baseline import WindowBaseline
 from tests.laws.alerting.test_alert_days import start_of, verdict_lists

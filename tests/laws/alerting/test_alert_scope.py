@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alerting.evaluate.scope.calendar import StoreCalendarDays, WindowSpan
 from alerting.evaluate.scope.rule_set import VersionedRule
 from alerting.evaluate.scope.scope import PartitionChanges, select_days
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
 from alerting.evaluate.state.memory import Hint
 from alerting.rules.rule import Rule, RuleVersion, Threshold, version_at
 from serving.questions.stores import Store
@@ -141,7 +141,9 @@ def test_each_window_is_evaluated_by_the_version_in_force(
             WindowSpan(start_at(0), start_at(last)),
         ):
             in_force = {
-                one: by for by, piece in rule.split_by_version(span) for one in piece.windows
+                one: by and by.version
+                for by, piece in rule.split(span).pieces
+                for one in piece.windows
             }
 
             assert in_force == {one: in_force_in(rule.versions, one) for one in span.windows}

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alerting.evaluate.scope.rule_set import BaselineRequest
 from alerting.evaluate.snapshot.baseline_days import BaselineCache, BaselineSnapshotReader
-from alerting.evaluate.snapshot.rule_readings import BaselineRequest
 from alerting.rules.conditions import matches_condition
 from alerting.rules.rule import AgainstBaseline
 from runtime.registry.sources import SALES

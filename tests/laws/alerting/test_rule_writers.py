@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alerting.rules.changes import plan_retirement, plan_rule
 from alerting.rules.rule import Rule, RuleVersion, with_cosmetics
-from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule
+from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, plan_retirement, plan_rule
 from tests.controls.alerts.blind_rule_writers import without_after
 from tests.support.evaluation.simulating import read_history
 from tests.unit.alerting.rules.rules import rule

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from alerting.episodes.fold import WindowVerdict, fold
 from alerting.episodes.verdict import Verdict, WindowFacts, evaluate_window
 from alerting.rules.rule import Rule, Threshold
-from tally.algebra.shelf import StockLevels, WindowStock
+from tally.algebra.level import StockLevels, WindowStock
 from tests.laws.algebra.test_shelf import MILLIS, WINDOWS, ShelfEvent, plain, told, value
 
 MILK, ENOUGH = "milk", 4

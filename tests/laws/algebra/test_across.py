@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from schemas.metric import MaximumShape, MaximumValue
 from serving.cells.cells import NO_SPLIT, Cell, Split, build_cells, cell_values
 from serving.merge.served import ServedWindow
-from serving.metrics.catalogue import Metric
-from serving.metrics.formulas import Extreme
+from serving.questions.catalogue import Extreme, Metric
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Part, Sum, Value
 from tally.families.family import Family, join_across_axes
-from tally.families.level import LEVEL
+from tally.families.kind import LEVEL
 from tally.time.windows import WINDOW, TimeRange
 from tests.laws.algebra.test_parts import ALL, value
 from tests.support.serving.serving_world import at

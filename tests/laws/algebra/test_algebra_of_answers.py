@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runtime.registry.sources import SALES
 from serving.cells.cells import Cell, build_cells, cell_values
 from serving.merge.served import UNKNOWN, ServedWindow
-from serving.metrics import catalogue
+from serving.questions import catalogue
 from tally.algebra.merge import MergedWindow
 from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import at

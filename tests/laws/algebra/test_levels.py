@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.registry.sources import TRAFFIC
-from serving.cells.cells import Cell, build_cells, cell_values
-from serving.cells.levels import level_cells
+from serving.cells.cells import Cell, build_cells, cell_values, level_cells
 from serving.merge.served import UNKNOWN, ServedWindow
-from serving.metrics import catalogue
+from serving.questions import catalogue
+from serving.questions.grains import Resets
 from serving.questions.question import StoreSlots
-from serving.questions.resets import Resets
 from tally.algebra.merge import MergedWindow
 from tally.time.day_clock import DayClock
 from tally.time.windows import WINDOW, TimeRange, window_starts

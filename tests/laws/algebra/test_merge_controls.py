@@ -1,7 +1,6 @@
 """Negative controls: each wrong rule breaks a law that the right one keeps."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tally.algebra.merge import MergedWindow, WindowState
-from tally.families.additive import ADDITIVE
+from tally.families.family import Family
 from tests.laws.alerting.worlds.rules import (
     check_conflicts_stay_away,
     check_equals_recompute,
@@ -17,7 +16,7 @@ from tests.laws.alerting.worlds.rules import (
 )
 from tests.laws.layers.history import AMOUNT, Event, Merge, cuts, logs, merge_window
 
-add_parts = partial(ADDITIVE.join_over_time, (AMOUNT,))
+add_parts = Family("any", (), (AMOUNT,), epoch=1).join_over_time
 SEARCH = settings(
     max_examples=3_000,
     database=None,

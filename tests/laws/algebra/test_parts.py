@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import (
     MAX_PART,
     MAX_SUM,
     Count,
     Histogram,
+    KeyedSpans,
+    KeyedSum,
     Max,
     Min,
     Part,
@@ -23,9 +24,8 @@ from tally.algebra.parts import (
     Uniques,
     Value,
 )
-from tally.families.additive import ADDITIVE
-from tally.families.kind import Kind
-from tally.families.level import LEVEL
+from tally.families.family import Family
+from tally.families.kind import ADDITIVE, LEVEL, Kind
 from tally.time.windows import WINDOW_SECONDS
 from tests.laws.alerting.worlds.rules import check_conflicts_stay_away, check_equals_recompute
 from tests.laws.layers.history import WINDOWS, Event, cuts, logs, speed_of, speed_state
@@ -142,7 +142,8 @@ def test_redelivery_in_any_order_changes_nothing(
 def test_two_stretches_are_the_value_of_all_their_events(
     part: Part, earlier: list[tuple[int, int]], later: list[tuple[int, int]]
 ) -> None:
-    joined = ADDITIVE.join_over_time([part], {"x": value(part, earlier)}, {"x": value(part, later)})
+    family = Family("any", (), (part,), epoch=1)
+    joined = family.join_over_time({"x": value(part, earlier)}, {"x": value(part, later)})
 
     assert joined == {"x": value(part, [*earlier, *later])}
 

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.algebra.level import Level
+from tally.algebra.level import Level, OnHand, StockLevels
 from tally.algebra.parts import Value
-from tally.algebra.shelf import OnHand, StockLevels
 
 LEVEL = Level("stock")
 WINDOWS, MILLIS = 4, 5

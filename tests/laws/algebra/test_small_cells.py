@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from serving.disclosure import suppression_reason
-from serving.metrics import catalogue
+from serving.questions import catalogue
 from tally.people.small_cells import is_small, split_safe_runs
 from tests.controls.layers.own_cell_alone import Published, own_cell_alone, with_smallest_beside
 from tests.support.oracles.differencing import Asked, IsTold, revealed

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inventory.movements.movement import StockMovement
-from inventory.sync.calls import CallChange, StockCall, call_key, decode_call, encode_call
+from inventory.sync.calls import (
+    CallAnswer,
+    CallAttempt,
+    CallChange,
+    CallRules,
+    StockCall,
+    call_key,
+    decode_call,
+    encode_call,
+    quantity_after,
+)
 from inventory.sync.engine import StockSyncEngine
-from inventory.sync.modes import CallAnswer, CallAttempt, CallRules, quantity_after
-from runtime.outbound.records import TickTime
+from runtime.outbound.engine import TickTime
 from tally.time.instants import DAY_MILLIS
 from tests.laws.layers.world import Broken
 from tests.support.sources.inventory_book import InventoryBook, ToldBy

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.controls import AlertChannel, Silence
 from alerting.deliver.state.memory import MINUTE
 from alerting.deliver.state.records import (
@@ -23,7 +23,7 @@ from alerting.deliver.state.records import (
 )
 from alerting.deliver.state.routing import DeliveryRules
 from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.records import TickTime
+from runtime.outbound.engine import TickTime
 from tally.alerts.message import Alert, AlertState
 from tests.laws.alerting.worlds.alert_topic import CHANNEL, Evaluator, OneRule
 from tests.laws.layers.world import Broken

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import TopicPartition
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.records import WebhookMessage
 from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
 from runtime.kafka.topics import PartitionId
 from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.calls import PlacedCall
+from runtime.outbound.step import PendingCalls, PlacedCall
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.delivery import Failpoints
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
+from runtime.processor.step import Input, Output
 
 WebhookCall = PlacedCall[WebhookMessage]
 AT_ONCE = BatchLimits(10_000, idle_seconds=0.0)
@@ -70,7 +70,7 @@ class StoredRecord(NamedTuple):
 
 
 @dataclass
-class Webhook:
+class Webhook(PendingCalls[WebhookMessage, OutboundAnswer]):
     """Calls that end at once. `answer` says how, by what is asked and when."""
 
     answer: Callable[[Called], OutboundAnswer]

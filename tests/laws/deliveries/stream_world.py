@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
-from alerting.stream.listening import FeedEvent, listen
+from alerting.stream.feed import FeedEvent, listen
 from alerting.stream.place import StreamPosition, encode_position, parse_position
 from tests.support.alerts.alert_memory import MemoryFeed
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import Silence
 from alerting.deliver.state.routing import DeliveryRules

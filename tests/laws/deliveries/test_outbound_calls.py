@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from inventory.sync.calls import CallMode
-from inventory.sync.modes import CallRules
+from inventory.sync.calls import CallMode, CallRules
 from tests.controls.alerts.alert_deliveries import WRONG_DISPATCHERS
 from tests.controls.processes.stock_calls import WRONG_ADAPTERS
 from tests.laws.deliveries.call_world import CALL_ACTIONS, AdapterRules, play_calls

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from speed_layer.state.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
 from tally.algebra.merge import register
-from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.families.epochs import EVER, DatedVisitRules, StoreVisitRules
 from tally.people.visits import VisitRules
 from tests.laws.layers.test_presence import RULES
 from tests.laws.layers.test_presences import FAMILY, LENGTH, Rows, by_the_rule, holding, logs, stay

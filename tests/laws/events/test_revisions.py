@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tally.algebra.merge import WindowState
 from tally.events.identity import cancellation_id, correction_id, reversal_id, version_id
-from tally.events.receipt_chain import ChainEvent, effective_event_ids, parse_chain_position
+from tally.events.receipt_rules import ChainEvent, effective_event_ids, parse_chain_position
 from tests.laws.layers.history import (
     EPOCH,
     WINDOWS,

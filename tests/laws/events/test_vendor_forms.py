@@ -14,8 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import SecretStr
 
-from ingest.contract.vendor import SkippedPart, VendorBody
-from ingest.contract.work import FREE_BYTES, MAX_LETTERS, WorkBudget
+from ingest.contract.vendor import FREE_BYTES, MAX_LETTERS, SkippedPart, VendorBody, WorkBudget
 from ingest.gateway.submission import Endpoint, check_lines, endpoints
 from ingest.installation.arrival import Rules
 from schemas import loader

@@ -3,7 +3,7 @@
 A late sighting never splits or shrinks one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from random import Random
 
@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.people.visits import (
+    MINUTE_SECONDS,
     MinuteSignals,
     PeriodHours,
     Presence,
     VisitRules,
     read_presences,
     static_days,
-    strongest_by_minute,
 )
 from tests.controls.layers.visits_with_a_longest import presences_of_a_longest
 from tests.laws.algebra.test_merge_controls import SEARCH
@@ -36,6 +36,15 @@ rules = st.builds(
     gap_minutes=st.integers(1, 20),
     min_stay_minutes=st.integers(1, 10),
 )
+
+
+def strongest_by_minute(sightings: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The strongest signal (dBm) by minute, of sightings (seconds since 1970 in UTC, and dBm)."""
+    minutes: dict[int, int] = {}
+    for seconds, dbm in sightings:
+        minute = seconds // MINUTE_SECONDS
+        minutes[minute] = max(dbm, minutes.get(minute, dbm))
+    return minutes
 
 
 def holds_what_was(before: list[Presence], after: list[Presence]) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tally.algebra.merge import Axes, MergedWindow, Parts, WindowState
 from tally.algebra.parts import Part, Sum, Value
-from tally.families.additive import ADDITIVE
+from tally.families.kind import ADDITIVE
 
 Merge = Callable[[WindowState | None, WindowState | None, bool], MergedWindow]
 WINDOWS = (0, 1)

@@ -16,8 +16,7 @@ from serving.cells.cells import (
     values_in_cells,
 )
 from serving.merge.served import ServedWindow
-from serving.metrics.catalogue import Metric, ratio
-from serving.metrics.formulas import WeightedSum
+from serving.questions.catalogue import Metric, WeightedSum, ratio
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Sum
 from tally.families.family import Family

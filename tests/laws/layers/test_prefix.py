@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.input.records import ID_TYPE, Records
 from speed_layer.state.partition_windows import NEVER, PartitionWindows, WindowRow
+from speed_layer.state.records import ID_TYPE, Records
 from tally.algebra.parts import Sum
 from tally.time.windows import WINDOW_MILLIS
 

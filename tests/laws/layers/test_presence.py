@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.algebra.keyed_sum import KeyedSum
-from tally.algebra.parts import Histogram, Part, Sum, Uniques, Value
+from tally.algebra.parts import Histogram, KeyedSum, Part, Sum, Uniques, Value
 from tally.events.identity import sensor_key
 from tally.people.heard import (
     MAC_CLASSES,
@@ -22,15 +21,17 @@ from tally.people.heard import (
     read_presence_state,
 )
 from tally.people.presence import KeyPeriod, RowKey, period_rows
-from tally.people.visit_parts import WINDOW_MINUTES, Device, device_contributions
 from tally.people.visits import (
+    WINDOW_MINUTES,
+    Device,
     PeriodHours,
     VisitRules,
+    read_device,
     read_presences,
     static_days,
-    strongest_by_minute,
 )
 from tests.laws.algebra.test_merge_controls import SEARCH
+from tests.laws.events.test_visits import strongest_by_minute
 
 PARTS: tuple[Part, ...] = (
     *(Sum(name) for name in ("visits", "passes", "bounces", "stay_seconds", "device_minutes")),
@@ -279,7 +280,7 @@ def test_a_visit_brings_how_often_it_was_heard_and_whether_it_is_the_first(
 ) -> None:
     heard_at = dict.fromkeys(minutes, -60) | {1000: -90}
 
-    found = device_contributions(Device(1, "fixed"), heard_at, RULES, HOURS)
+    found = read_device(Device(1, "fixed"), heard_at, RULES, HOURS).contributions
 
     told = [parts for _, parts in found if "visits" in parts]
     assert sum(parts["returns"] for parts in told) == returns

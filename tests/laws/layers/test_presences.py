@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from speed_layer.state.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
 from speed_layer.state.presence_pages import KeySpan
-from tally.families.derived import DERIVED
+from tally.families.epochs import EVER, DatedVisitRules, StoreVisitRules
 from tally.families.family import Family
-from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.families.kind import DERIVED
 from tally.people.heard import MAC_CLASSES, NEVER, Sighting
 from tally.people.presence import KeyPeriod
 from tally.people.visits import UNKNOWN_HOURS, parse_period_hours

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from alerting.watermark.pipeline import probe_pipeline
 from alerting.watermark.ticker import build_tick
 from alerting.watermark.watermark import (
     FamilyPositions,
@@ -15,7 +16,6 @@ from alerting.watermark.watermark import (
     PipelineSnapshot,
     SpeedPosition,
     advance,
-    probe_pipeline,
 )
 from runtime.kafka.offsets import TopicOffsets
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merge_ticks

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import loader
-from serving.cells.cells import Cell, build_cells, cell_values
-from serving.cells.levels import level_cells
+from serving.cells.cells import Cell, build_cells, cell_values, level_cells
 from serving.merge.served import ServedWindow
-from serving.metrics import catalogue
-from serving.metrics.catalogue import Metric
+from serving.questions import catalogue
+from serving.questions.catalogue import Metric
+from serving.questions.grains import Resets
 from serving.questions.question import StoreSlots
-from serving.questions.resets import Resets
 from tally.algebra.merge import Axes, MergedWindow
 from tally.families.family import Family
 from tally.time.instants import UTC_CLOCK

@@ -15,10 +15,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from alerting.evaluate.scope.rule_set import VersionedRule
-from alerting.evaluate.verdicts.messages import alert_value
-from alerting.rules.rule import Rule, RuleGrain, RuleVersion, Threshold
-from serving.storage.rows import ViewRow
+from alerting.evaluate.verdicts.store_evaluator import alert_value
+from alerting.rules.rule import Rule, RuleGrain, Threshold
+from serving.storage.tables import ViewRow
 from tally.config.settings import Settings
 from tally.time.instants import from_millis
 from tests.support.alerts.store_evaluation import StoreEvaluation
@@ -156,10 +155,7 @@ def test_totals_are_plain_sums_over_the_rows_of_the_day(
             continue
         total = VALUES[metric]([rows[part] for part in expected[window]])
         assert one.verdict.verdict == (1 if total >= Fraction(round(border, 6)) else -1)
-        versions = [RuleVersion(rule=wanted, version=1, effective_from=0)]
-        assert alert_value(VersionedRule("total", versions), one) == pytest.approx(
-            float(total), abs=1e-6
-        )
+        assert alert_value(one) == pytest.approx(float(total), abs=1e-6)
         compared += 1
     assert compared == len(expected) == {"day": 1, "hour": length // 4}.get(grain, compared)
     assert compared > 0

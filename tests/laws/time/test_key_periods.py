@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.time.day_clock import DayClock
-from tally.time.key_periods import KeyDays
+from tally.time.day_clock import DayClock, KeyDays
 from tests.support.twin.day_clocks import clocks
 
 moving = clocks(date(2026, 3, 20), date(2026, 11, 10))

@@ -7,12 +7,11 @@ from datetime import date
 
 from alerting.alert.current_state import current_states, episode_ids, open_alert
 from alerting.queries.alerts import raise_instant
-from alerting.stream.feed import StreamBatch
+from alerting.stream.feed import RecentRecords, StreamBatch
 from alerting.stream.place import StreamPosition, clamp_position, position_at
-from alerting.stream.recent import RecentRecords
 from runtime.kafka.tail import TopicRecord
 from runtime.kafka.topics import Bounds
-from serving.storage.alerts import AlertReader
+from serving.storage.views import AlertReader
 from tally.alerts.message import Alert, encode_alert
 from tally.errors import ViewsUnreachable
 

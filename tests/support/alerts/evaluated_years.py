@@ -14,14 +14,14 @@ import pytest
 from alerting.alert.ids import Chain
 from alerting.alert.resolution import AlertResolution
 from alerting.episodes.verdict import LEAVES, RAISES
-from alerting.evaluate.snapshot.rule_readings import VersionMetrics, build_reading_key
+from alerting.evaluate.scope.rule_set import VersionReading
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.evaluate.step import ALERTS, RESOLUTIONS, RESTATEMENTS, TICKS, Evaluator
 from alerting.evaluate.verdicts import verdicts as verdicts_module
-from alerting.rules.rule import Condition, Rule, RuleVersion
-from runtime.processor.commit.record import Input, Output
-from serving.storage.rows import Activity
+from alerting.rules.rule import Rule
+from runtime.processor.step import Input, Output
+from serving.storage.tables import Activity
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
@@ -264,20 +264,16 @@ def patch_reading(years: EvaluatedYears, patch: pytest.MonkeyPatch) -> None:
             return self._windows(reading, (store_id, "none", start))
 
         def article_facts(
-            self, known: DrawnWindows, _stock: object, of: tuple[RuleVersion, str, str]
+            self, known: DrawnWindows, reading: VersionReading, chain: Chain
         ) -> DrawnWindows:
-            version, store_id, subject = of
-            reading: Any = build_reading_key(version.rule)
-            return self._windows(reading, (store_id, subject, known.start))
+            return self._windows(reading.key, (chain.store_id, chain.subject, known.start))
 
         def matching_subjects(
-            self, condition: Condition, _metrics: VersionMetrics, store_id: str, span: Any
+            self, reading: VersionReading, store_id: str, span: Any
         ) -> Iterator[str]:
-            [rule] = [one for one in years.plan.rules.values() if one.condition == condition]
-            for article in ARTICLES:
+            for article in ARTICLES if reading.metrics.metric.stock is not None else ():
                 of = store_id, f"item:{article}", span.start
-                reading: Any = build_reading_key(rule)
-                if RAISES in years.windows(reading, of).verdicts(rule):
+                if RAISES in years.windows(reading.key, of).verdicts(reading.rule):
                     yield of[1]
 
         def _windows(self, reading: Any, of_chain: tuple[str, str, int]) -> DrawnWindows:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from ops.local.machine.artifacts import class_path
-from ops.local.machine.machine import check_java
-from ops.local.services.kafka import CONFIG
+from ops.local.artifacts import class_path
+from ops.local.machine import check_java
+from ops.local.services.nodes import CONFIG
 from runtime.spark.configuration import FIRST_COMPILER
 from tally.alerts.message import Alert, decode_alert
 from tally.config.settings import Settings

@@ -20,7 +20,7 @@ class GatewayClient:
 
     address: str
     repeats: int = 0
-    client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=20))
+    client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=300))
 
     def post(self, path: str, messages: Sequence[bytes]) -> dict[str, Any]:
         """The answer to good messages as one NDJSON body, once they are stored.

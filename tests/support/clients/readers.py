@@ -162,7 +162,7 @@ def reading(
 
     def read(number: int) -> None:
         chance, reader = random.Random(number), Reader(readings)
-        with httpx.Client(base_url=f"http://{api}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://{api}", timeout=300) as client:
             while not stop.wait(pause_seconds):
                 _ask_once(client, reader, questions.one(chance), (readings, lock))
 

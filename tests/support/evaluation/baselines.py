@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 from runtime.registry.sources import SALES
-from tally.alerts.baseline_snapshot import BaselineSnapshot, build_snapshot, first_served_day
+from tally.alerts.baseline import BaselineSnapshot, build_snapshot, first_served_day
 from tally.families.family import Family
 from tally.families.generation import Generation
 from tests.support.serving.serving_world import Stored, World, at, flip, sale

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from alerting.simulate.findings import SimulatedPage
+from alerting.simulate.service import SimulatedPage
 from tally.alerts.message import Alert, Edge
 from tally.time.instants import parse_instant, to_millis
 

@@ -13,9 +13,9 @@ from alerting.evaluate.state.memory import STATE_TOPIC
 from alerting.evaluate.step import ALERTS, RESOLUTIONS, TICKS, UPDATES, Evaluator
 from alerting.rules.rule import Rule, RuleVersion, Threshold
 from alerting.rules.versions import RuleHistory
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings

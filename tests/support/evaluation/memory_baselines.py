@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 
-from serving.storage.baselines import BaselineReader
-from tally.alerts.baseline_snapshot import BaselineSnapshot
+from serving.storage.views import BaselineReader
+from tally.alerts.baseline import BaselineSnapshot
 
 Snapshots = list[BaselineSnapshot]
 

@@ -5,14 +5,11 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from alerting.evaluate.snapshot.calendar import WindowSpan
+from alerting.evaluate.scope.calendar import WindowSpan
 from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion
 from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, build_history, parse_entry
-from alerting.simulate.findings import SimulatedPage, SimulationRequest
-from alerting.simulate.service import SimulationService
-from alerting.simulate.simulator import Simulator
-from serving.questions.stores import StoreRegistry
+from alerting.simulate.service import SimulatedPage, SimulationRequest, SimulationService
 from tally.config.settings import Settings
 from tally.errors import RuleConflict, StackError
 from tally.time.instants import from_millis, to_millis
@@ -51,7 +48,7 @@ class WrittenRules(ListedRules):
         return read_history(self._records)
 
     def write(self, stored: Sequence[StoredRule]) -> list[RuleVersion]:
-        """As alerting/rules/store/topic.py does it: a change that lost to another one is
+        """As alerting/rules/topic.py does it: a change that lost to another one is
         refused."""
         for one in stored:
             self._append(one, self._now)
@@ -74,13 +71,8 @@ def simulations_over(
     now: str = NOW,
 ) -> SimulationService:
     """A service whose clock stands, and whose rules are read again each time."""
-    of = settings or Settings()
-    simulator = Simulator(views, StoreRegistry.load(of), of)
-    return SimulationService(
-        RuleRepository(rules, getattr(rules, "write", None), count(0, 10).__next__),
-        simulator,
-        lambda: to_millis(at(now)),
-    )
+    known = RuleRepository(rules, getattr(rules, "write", None), count(0, 10).__next__)
+    return SimulationService(known, views, settings or Settings(), lambda: to_millis(at(now)))
 
 
 async def page_of(store: Watched, rule_id: str, start: str, end: str, **more: Any) -> SimulatedPage:

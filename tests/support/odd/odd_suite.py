@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cassandra.cluster import Session
 
-from ops.audit.read.topics import dead_letters
+from ops.audit.ledgers import dead_letters
 from runtime.kafka.producer import enqueue
 from tally.time.instants import format_utc
 from tests.support.clients.gateway_client import GatewayClient

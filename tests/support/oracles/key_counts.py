@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from runtime.processor.commit.record import Input, Output
-from runtime.processor.step import Step
+from runtime.processor.step import Input, Output, Step
 
 
 class KeyCounts(Step):

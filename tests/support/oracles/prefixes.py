@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ops.audit.read.topics import dead_letters
+from ops.audit.ledgers import dead_letters
 from runtime.kafka.reader import read_to_end
 from tally.config.settings import Settings
 from tally.time.instants import from_millis

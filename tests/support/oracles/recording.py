@@ -15,11 +15,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,12 @@ from runtime.connect import cassandra_session
 from runtime.kafka.reader import read_to_end
 from runtime.process.output import print_note as say
 from tally.config.settings import Settings
+from tally.time.windows import day_start
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.oracles.facts import Fact, compare, fact, stable
 from tests.support.questions.questions import DOORS, METRICS, MONTH, odd_questions, questions
+from tests.support.sources.generated import DAYS, PATHS, Scale, hourly, load
+from tests.support.twin.long_ago import taken_at
 
 ROOT = Path(__file__).parents[3]
 DISTURBED_MONTH = (
@@ -86,12 +91,13 @@ class Stack:
 
 
 @contextmanager
-def running(checkout: Path) -> Iterator[Stack]:
-    """All services but Airflow, in a home of its own."""
+def running(checkout: Path, *services: str) -> Iterator[Stack]:
+    """These services, in a home of its own."""
     with tempfile.TemporaryDirectory(prefix="recording-") as folder:
-        stack = Stack(checkout, Path(folder), separate_environment(Path(folder), os.environ))
+        environment = separate_environment(Path(folder), os.environ)
+        stack = Stack(checkout, Path(folder), {**environment, "TALLY_STOCK_MOVEMENTS": "true"})
         try:
-            stack.tally("up", "gateway", "normaliser", "speed", "receipts", "master", "api")
+            stack.tally("up", *services)
             yield stack
         finally:
             stack.tally("down", check=False)
@@ -99,7 +105,8 @@ def running(checkout: Path) -> Iterator[Stack]:
 
 def take(checkout: Path) -> Iterator[Fact]:
     """Every fact, before a rebuild and after it."""
-    with running(checkout) as stack:
+    counting = ("gateway", "normaliser", "speed", "receipts", "master", "api")
+    with running(checkout, *counting) as stack:
         settings = stack.settings
         stack.tally("replay", *DISTURBED_MONTH)
         _people(GatewayClient(settings.gateway))
@@ -116,6 +123,86 @@ def take(checkout: Path) -> Iterator[Fact]:
             yield from _records(settings, topic)
         ledger = json.loads(stack.tally("audit", "--only", "ledger", "--json", check=False))
         yield from (fact("ledger", name, value) for name, value in ledger.items())
+
+
+RULES = {
+    "busy": 'metric: transactions\ncondition: {op: ">=", value: 2}\nclear: {op: "<", value: 2}\n',
+    "few-visitors": 'metric: visitors_in\ncondition: {op: "<", value: 20}\nfor: 2\n',
+    "few-buy": (
+        'metric: conversion\ncondition: {op: "<", value: 0.10}\n'
+        'clear: {op: ">=", value: 0.12}\nminimum: {visitors_in: 5}\n'
+    ),
+    "high-revenue": 'metric: revenue\ncondition: {op: ">", value: 3000}\n',
+    "weak-day": 'metric: transactions\ngrain: day\ncondition: {op: "<", value: 15}\n',
+}
+# What an alert says whatever the cut into micro-batches and ticks was.
+ALERT_FIELDS = ("state", "value", "threshold", "severity", "reason", "metric", "rule_version")
+
+
+def take_alerts(checkout: Path, today: datetime) -> Iterator[Fact]:
+    """Every alert that stands, and every stock movement, of the nine days before a midnight (UTC)
+    of these days; two recordings are comparable if they are of one midnight."""
+    with running(checkout, "kafka") as stack:
+        folder = stack.home / "rules"
+        folder.mkdir()
+        for name, text in RULES.items():
+            (folder / f"{name}.yaml").write_text(f"rule_id: {name}\n{text}", "utf-8")
+        stack.tally("rules", "apply", str(folder))
+        stack.tally("down", "kafka")
+        # In force since before the first receipt.
+        for partition in (stack.home / "data" / "kafka").glob("alert-rules-*"):
+            taken_at(partition, today - timedelta(days=2 * DAYS))
+        stack.tally(
+            *("up", "gateway", "normaliser", "speed", "master", "evaluator", "projector"),
+            *("stock", "api"),
+        )
+        settings, sent = stack.settings, load(44, today, Scale(receipts=700, intervals=400))
+        gateway = GatewayClient(settings.gateway)
+        for source, messages in hourly(sent.on_time):
+            gateway.post(PATHS[source], messages)
+        with cassandra_session(settings) as session:
+            wait_until_caught_up(lambda: read_lag(settings, session), say, 600)
+        for source in PATHS:
+            late = [sending.message for sending in sent.late if sending.source == source]
+            gateway.post(PATHS[source], late)
+        with cassandra_session(settings) as session:
+            wait_until_caught_up(lambda: read_lag(settings, session), say, 600)
+        days = f"{(today - timedelta(days=DAYS - 1)).date()}..{(today - timedelta(days=1)).date()}"
+        for family in ("sales", "traffic"):
+            stack.tally("backfill", "declare", family, "--days", days, "--source", "recording")
+        stack.tally("rebuild", "--full", "--json")
+        yield from _settled_alerts(settings)
+        yield from _records(settings, "stock-movements")
+
+
+def _settled_alerts(settings: Settings) -> list[Fact]:
+    """Every alert that stands, once nothing has been published for a minute.
+
+    Which alerts were published for a while and taken back again depends on the cut into ticks.
+    """
+    before: dict[str, Any] = {}
+    while True:
+        newest = {
+            value["alert_id"]: value
+            for message in read_to_end(settings, ["alerts"])
+            if (value := _parsed((message.value() or b"").decode()))
+        }
+        states = [value["state"] for value in newest.values()]
+        if newest and newest == before and "provisional" not in states:
+            break
+        before = newest
+        say(f"states of alerts: {dict(Counter(states))}")
+        time.sleep(60)
+    standing = [value for value in newest.values() if value["state"] != "retracted"]
+    return sorted(
+        fact(
+            "alert",
+            " ".join([value[name] for name in ("rule_id", "store_id", "subject", "edge")])
+            + f" {value['episode']['start']} {value['episode']['ended']}",
+            {name: value[name] for name in ALERT_FIELDS},
+        )
+        for value in standing
+    )
 
 
 def _people(gateway: GatewayClient) -> None:
@@ -147,7 +234,7 @@ def _interval(store: str, at: datetime, number: int) -> bytes:
 def _answers(settings: Settings, when: str, as_of: str | None = None) -> Iterator[Fact]:
     """Every metric in every grain, by store, in three time zones, with and without dimensions; of
     now also lists, explanations, refusals."""
-    with httpx.Client(base_url=f"http://{settings.api}", timeout=120) as client:
+    with httpx.Client(base_url=f"http://{settings.api}", timeout=300) as client:
 
         def asked(path: str, question: dict[str, Any]) -> Iterator[Fact]:
             wanted = {**question, "as_of": as_of} if as_of else question
@@ -194,7 +281,7 @@ def _tables(session: Session) -> Iterator[Fact]:
         stamp = (
             f', writetime("{REGISTERS[table.name]}") AS stamp' if table.name in REGISTERS else ""
         )
-        for row in session.execute(f"SELECT {columns}{stamp} FROM {table.name}", timeout=120):
+        for row in session.execute(f"SELECT {columns}{stamp} FROM {table.name}", timeout=300):
             named = dict(zip([*table.columns, "stamp"], row, strict=False))
             yield fact(
                 f"table {table.name}",
@@ -260,15 +347,17 @@ def main() -> int:
     taking = verbs.add_parser("take")
     taking.add_argument("file", type=Path)
     taking.add_argument("--checkout", type=Path, default=ROOT)
+    # A rule is evaluated over the last weeks alone: this day lies a few days back at most.
+    taking.add_argument("--day", type=date.fromisoformat, default=datetime.now(UTC).date())
     comparing = verbs.add_parser("compare")
     comparing.add_argument("files", type=Path, nargs=2)
     given = parser.parse_args()
     if given.verb == "compare":
         return 1 if compare(*given.files) else 0
     with given.file.open("w", encoding="utf-8") as file:
-        count = sum(
-            1 for one in take(given.checkout.resolve()) if file.write(json.dumps(one) + "\n")
-        )
+        checkout = given.checkout.resolve()
+        taken = chain(take(checkout), take_alerts(checkout, day_start(given.day)))
+        count = sum(1 for found in taken if file.write(json.dumps(found) + "\n"))
     say(f"{count:,} facts")
     return 0
 

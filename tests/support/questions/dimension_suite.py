@@ -10,7 +10,7 @@ import pytest
 from runtime.registry.sources import build_family
 from schemas.metric import AnyMetric
 from schemas.source import read_source
-from serving.storage.rows import Activity, ViewRow
+from serving.storage.tables import Activity, ViewRow
 from tests.support.questions.api_suite import Ask
 from tests.support.serving.serving_world import Stored, World, at, flip
 from tests.support.sources.queues import know_queues

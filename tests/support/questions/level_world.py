@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from runtime.registry.sources import TRAFFIC
-from serving.storage.rows import Activity, ViewRow
+from serving.storage.tables import Activity, ViewRow
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import MemoryViews, Stored, World, at, flip

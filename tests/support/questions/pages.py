@@ -17,13 +17,13 @@ import httpx
 from fastapi import FastAPI
 from nicegui.testing.general import nicegui_reset_globals
 
-from alerting.health.gauges import AlertFactSource
+from alerting.health.watch import AlertFactSource
 from alerting.simulate.service import SimulationService
 from tally.config.settings import Settings
 from tests.support.serving.serving_world import MemoryViews
 from tests.support.stack.letters import MemoryLetters
 from web.api.app import create_app
-from web.dashboard import admission, page
+from web.dashboard import page
 
 Get = Callable[..., httpx.Response]
 # Days of a page in these tests.
@@ -43,7 +43,7 @@ def mounted(
     """A function that asks API and pages in this process: get("/", store="367")."""
     # NiceGUI keeps one application for each process: it begins anew. And a test asks for more pages
     # than strangers may.
-    with pages_anew(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
+    with pages_anew(), mock.patch.object(page, "PAGES_A_SECOND", 1e6):
         app = create_app(settings, views, simulations=simulations)
         page.mount(
             app, settings, views, page.LiveSources(None, simulations, letters, fact_source=watch)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.registry.sources import SALES, TRAFFIC
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tests.support.serving.raw_receipts import Raw, line, raw
 from tests.support.serving.serving_world import WIFI, Stored, World, counted, flip, sale, visits
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from runtime.registry.sources import FAMILIES, SALES
-from serving.storage.rows import Activity, ViewRow
+from serving.storage.tables import Activity, ViewRow
 from tally.algebra.level import Level
 from tally.config.settings import Settings
 from tally.families.family import Family

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import best_match
 
-from runtime.http.problem import MEDIA_TYPE
+from runtime.http.answers import MEDIA_TYPE
 
 # Rows of one answer have one shape: of a long list its beginning is looked at.
 _MAX_ENTRIES = 50

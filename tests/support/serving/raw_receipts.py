@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from serving.storage.receipts import ReceiptHead, ReceiptReader, StoredReceipt
+from serving.storage.views import ReceiptHead, ReceiptReader, StoredReceipt
 from tally.events.identity import REVERSAL, event_id
 
 

@@ -4,7 +4,7 @@ two currencies, traffic."""
 from datetime import date
 
 from runtime.registry.sources import SALES, TRAFFIC
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tests.support.serving.serving_world import World, at, counted, flip, sale
 
 SETTLED, NEW, DIRTY = "2017-09-19", "2017-09-20", "2017-09-21"

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from ops import provision
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity, ViewRow
+from serving.storage.tables import Activity, ViewRow
 from tally.config.settings import Settings
 from tally.families.generation import Generation
 from tests.support.serving.serving_tables import insert_world

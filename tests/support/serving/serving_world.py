@@ -11,7 +11,7 @@ from typing import Any
 
 from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
-from serving.storage.rows import Activity, AnsweredSpans, DayRange, TillFinding, ViewRow
+from serving.storage.tables import Activity, AnsweredSpans, DayRange, TillFinding, ViewRow
 from serving.storage.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.events.identity import digest_text, sensor_key

@@ -5,13 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from serving.engine.answer import QueryEngine, StoreAnswer
-from serving.engine.page_query import Query
-from serving.metrics import catalogue
-from serving.questions import grains
+from serving.answer import Query, QueryEngine, StoreAnswer
+from serving.questions import catalogue, grains
 from serving.questions.question import StoreSlots
 from serving.questions.stores import StoreRegistry
-from serving.storage.rows import Activity, ViewRow
+from serving.storage.tables import Activity, ViewRow
 from tally.config.settings import Settings
 from tally.time.instants import UTC_CLOCK
 from tally.time.windows import WINDOW, TimeRange

@@ -10,11 +10,11 @@ from confluent_kafka import Message
 from ingest.sources.inventory.contract import SIGNS, CanonicalStockLine, DocumentKind
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.sales.versions import receipt_id
-from ingest.sources.traffic.record import CanonicalInterval
+from ingest.sources.traffic.contract import CanonicalInterval
 from ingest.sources.wifi.contract import CanonicalSighting
 from runtime.kafka.producer import BlockingProducer
-from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
+from tally.algebra.parts import KeyedSum
 from tally.config.settings import Settings
 from tally.events.identity import (
     SCHEMA_VERSION,

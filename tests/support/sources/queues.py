@@ -10,8 +10,8 @@ import pytest
 from runtime.registry.sources import FAMILIES
 from schemas import loader
 from schemas.metric import AnyMetric
-from serving.metrics import catalogue
-from serving.storage.rows import ViewRow
+from serving.questions import catalogue
+from serving.storage.tables import ViewRow
 from tally.algebra.parts import Count, Histogram, Max, Min, Sum, Uniques
 from tally.families.family import Family
 from tests.support.serving.serving_world import Stored, at
@@ -60,12 +60,7 @@ def know_queues(
     families = {**FAMILIES, "queues": family}
     patched.setattr(loader, "topics", lambda: known)
     patched.setattr(loader, "metrics", lambda: metrics)
-    modules = (
-        "metrics.catalogue",
-        "engine.explain",
-        "questions.known_stores",
-        "storage.views",
-    )
+    modules = ("questions.catalogue", "explain", "questions.known_stores", "storage.views")
     for module in modules:
         patched.setattr(f"serving.{module}.FAMILIES", families)
     patched.setattr(catalogue, "_metrics", catalogue._metrics.__wrapped__)

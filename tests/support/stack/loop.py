@@ -24,7 +24,7 @@ from runtime.registry.sources import SALES
 from runtime.spark.checkpoint import read_committed_position
 from runtime.spark.configuration import SHORT_RUN_JAVA
 from speed_layer import receipts, views
-from speed_layer.input.source import read_retained_offsets
+from speed_layer.session import read_retained_offsets
 from tally.config.settings import Settings
 
 SERVICES = ("normaliser", "speed", "master", "api")

@@ -10,7 +10,7 @@ import pytest
 from cassandra.cluster import Session
 
 from ops.local.demo.run import DISTURBANCES
-from ops.oracle.complete_journey import Scope, stores_in, window_totals
+from ops.oracle import Scope, stores_in, window_totals
 from runtime.connect import cassandra_session
 from tests.support.clients.readers import Questions, Readings, reading
 from tests.support.oracles.prefixes import committed_steps, judged

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 
-from ingest.senders.twin.people import draw_people
-from ingest.senders.twin.plan import TwinStore
-from ingest.senders.twin.sensors import DOOR_SECONDS, SensorMessage, door_crossings
-from ingest.senders.twin.tills import format_instant
+from ingest.senders.twin.people import TwinStore, draw_people
+from ingest.senders.twin.sensors import DOOR_SECONDS, SensorMessage, door_crossings, format_instant
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from ingest.senders.twin.plan import make_random
+from ingest.senders.twin.people import make_random
 from ingest.senders.twin.sensors import SensorMessage
 from ingest.senders.twin.stream import SentMessage
 from tally.time.instants import format_utc, parse_instant

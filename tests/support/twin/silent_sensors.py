@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date
 
 from runtime.registry.sources import SALES, TRAFFIC
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tests.support.serving.serving_world import WIFI, Stored, World, counted, flip, visits
 
 WHOLE, HALF, SUNDAY, OF_SPEED = "2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23"

@@ -8,9 +8,8 @@ from datetime import date
 from random import Random
 from typing import TypeAlias
 
-from ingest.senders.twin.people import Person
-from ingest.senders.twin.plan import TwinStore, draw_index, make_random
-from ingest.senders.twin.tills import (
+from ingest.senders.twin.people import Person, TwinStore, draw_index, make_random
+from ingest.senders.twin.sensors import (
     NUMBERS_A_DAY,
     SoldGoods,
     TillFields,

@@ -16,8 +16,7 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from ingest.senders.twin.people import Person, draw_people
-from ingest.senders.twin.plan import Phones, TwinStore
+from ingest.senders.twin.people import Person, Phones, TwinStore, draw_people
 from ingest.senders.twin.sensors import SensorMessage, make_messages
 from ingest.senders.twin.stream import SentMessage, Transport, arrivals
 from schemas import loader

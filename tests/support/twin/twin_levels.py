@@ -2,7 +2,7 @@
 
 from datetime import date, datetime, timedelta
 
-from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.people import TwinStore
 from tests.support.twin.twin import CLOSES, DAY_STARTS, TwinStory
 
 

@@ -14,11 +14,9 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from ingest.senders.twin.people import draw_people
-from ingest.senders.twin.plan import TwinStore
-from ingest.senders.twin.sensors import SensorMessage
+from ingest.senders.twin.people import TwinStore, draw_people
+from ingest.senders.twin.sensors import SensorMessage, SoldGoods
 from ingest.senders.twin.stream import SentMessage, Transport, arrivals
-from ingest.senders.twin.tills import SoldGoods
 from runtime.registry.sources import SALES
 from schemas import loader
 from tally.config.settings import Settings

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ops.audit.read.api_answers import open_client, query_parameters
+from ops.audit.oracle import open_client, query_parameters
 from tally.errors import StackError, TallyError
 
 WINDOW = ("367", datetime(2026, 3, 2, 10, tzinfo=UTC))

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ingest.sources.traffic.contract import shares
-from ingest.sources.traffic.record import CanonicalInterval
-from ops.audit.read.master import Fates
-from ops.audit.read.topics import OffsetSpan
+from ingest.sources.traffic.contract import CanonicalInterval, shares
+from ops.audit.master import Fates, OffsetSpan
 from runtime.registry.sources import TRAFFIC
 from tally.events.identity import fingerprint, version_id
 from tests.support.sources.canonical import interval

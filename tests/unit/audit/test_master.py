@@ -12,13 +12,22 @@ import pytest
 from deltalake import write_deltalake
 
 from ops.audit.against_master import compare_values
-from ops.audit.read.master import Fates, Master
-from ops.audit.read.topics import OffsetSpan
+from ops.audit.master import Fates, Master, OffsetSpan
 from runtime.registry.sources import SALES, TRAFFIC
-from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, Parts
-from tally.algebra.parts import MAX_PART, Count, Histogram, Max, Min, Part, Sum, Uniques
+from tally.algebra.parts import (
+    MAX_PART,
+    Count,
+    Histogram,
+    KeyedSpans,
+    KeyedSum,
+    Max,
+    Min,
+    Part,
+    Sum,
+    Uniques,
+)
 from tally.config.settings import Settings
 from tally.events.identity import digest_text, sensor_key
 from tally.families.family import Family

@@ -6,7 +6,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ops.audit.oracle import Difference, compare_rows, is_claim_correct
-from ops.oracle.complete_journey import Scope, Totals, window_totals
+from ops.audit.served import is_covered
+from ops.oracle import Scope, Totals, window_totals
 from tally.algebra.merge import MergedWindow
 from tally.families.generation import Generation
 
@@ -110,6 +111,8 @@ def test_answer_may_claim_what_the_generation_of_its_day_does(
     start: datetime, source: str, status: str, complete: bool, honest: bool
 ) -> None:
     assert (
-        is_claim_correct({"source": source, "status": status, "complete": complete}, start, CLAIMS)
+        is_claim_correct(
+            {"source": source, "status": status, "complete": complete}, is_covered(CLAIMS, start)
+        )
         is honest
     )

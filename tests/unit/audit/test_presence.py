@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from ops.audit.read.master import Master
-from ops.audit.read.presence import CoveredWindows, presence_windows, windows_at_pins
+from ops.audit.against_master import CoveredWindows, presence_windows, windows_at_pins
+from ops.audit.master import Master
 from runtime.registry.sources import FAMILIES
 from tally.config.settings import Settings
 from tally.families.generation import Generation

@@ -14,7 +14,7 @@ from ops.audit.against_master import FamilyComparison
 from ops.audit.by_catalogue import ApiComparison
 from ops.audit.oracle import Difference
 from ops.audit.report import Audit, AuditRequest, as_json, run_audit, show
-from ops.oracle.complete_journey import WHOLE
+from ops.oracle import WHOLE
 from tally.config.settings import Settings
 from tests.support.serving.stored_rows import StoredSession
 from tests.unit.audit.test_master import ROWS, opened

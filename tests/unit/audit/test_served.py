@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ops.audit.read.served import batch_windows, merge_windows
-from ops.oracle.complete_journey import WHOLE
+from ops.audit.served import batch_windows, merge_windows
+from ops.oracle import WHOLE
 from serving.merge.served import window_states
-from serving.storage.rows import ViewRow
+from serving.storage.tables import ViewRow
 from tally.algebra.merge import WindowState
 from tally.algebra.parts import Min, Sum
-from tally.families.derived import DERIVED
 from tally.families.family import Family
+from tally.families.kind import DERIVED
 from tests.support.serving.stored_rows import StoredSession, claim_of, pointer_row, view_row
 
 TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)

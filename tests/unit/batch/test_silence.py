@@ -14,7 +14,7 @@ from pyspark.errors import PythonException
 from batch_layer.views import rebuild
 from batch_layer.views.publish import written_rows
 from batch_layer.views.publish.announcements import Outbox
-from batch_layer.views.publish.tills import write_findings
+from batch_layer.views.publish.registers import write_findings
 from batch_layer.views.publish.written_rows import StoreDay, WrittenRowReader
 from runtime.cassandra import writes
 from runtime.connect import CQL_DATE_ZERO

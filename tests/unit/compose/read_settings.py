@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from schemas.loader import builtin_sources
-from tally.config.lateness import lateness_variable
-from tally.config.settings import Settings
+from tally.config.settings import Settings, lateness_variable
 from tests.unit.architecture.counts.imports import imported_modules
 from tests.unit.architecture.counts.sources import module_name, parsed, python_files
 

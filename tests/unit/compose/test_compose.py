@@ -5,7 +5,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ops.docs.settings import variables
+from ops.docs.reference import variables
 from ops.local.services.catalogue import SERVICES
 from tally.config.settings import Settings
 from tests.unit.compose.files import (

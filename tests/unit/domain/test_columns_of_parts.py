@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from runtime.registry.sources import PARTS, build_family
-from schemas.family import COLUMN_TYPES, PartShape
 from schemas.generated import render_views
 from schemas.loader import builtin_sources
+from schemas.source import COLUMN_TYPES, PartShape
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.families.family import Family

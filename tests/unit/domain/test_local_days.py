@@ -5,9 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally.time.day_clock import DayClock
-from tally.time.local_days import local_day, local_day_at, open_spans
-from tally.time.opening_hours import parse_opening_hours
+from tally.time.day_clock import DayClock, local_day, local_day_at
+from tally.time.opening_hours import open_spans, parse_opening_hours
 
 BRATISLAVA, KATHMANDU = ZoneInfo("Europe/Bratislava"), ZoneInfo("Asia/Kathmandu")
 

@@ -10,7 +10,7 @@ from typing import Any
 from ingest.installation.arrival import Arrival
 from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import conversions
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 from runtime.registry.sources import FAMILIES
 from tally.algebra.parts import MAX_PART
 from tally.errors import RejectedEvent

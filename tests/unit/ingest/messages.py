@@ -8,8 +8,8 @@ from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.contract import normalise as normalised_receipt
 from ingest.sources.sales.record import CanonicalReceipt
+from ingest.sources.traffic.contract import CanonicalInterval
 from ingest.sources.traffic.contract import normalise as normalised_interval
-from ingest.sources.traffic.record import CanonicalInterval
 from tally.config.settings import Settings
 
 RULES = Rules.from_settings(Settings.load({}))

@@ -6,10 +6,9 @@ from msgspec import structs
 
 from inventory.movements.deduplication import LineEffect, StockEvent
 from inventory.movements.movement import StockMovement
-from inventory.sync.calls import CallMode, StockCall
+from inventory.sync.calls import CallMode, CallRules, StockCall
 from inventory.sync.engine import StockSyncEngine
-from inventory.sync.modes import CallRules
-from runtime.outbound.records import TickTime
+from runtime.outbound.engine import TickTime
 
 # A Thursday of now, 13:00 in Rome.
 NOON = 1_795_694_400_000

@@ -9,12 +9,11 @@ import pytest
 from inventory.movements.movement import encode_movement
 from inventory.sync.__main__ import build_calls
 from inventory.sync.calls import StockCall, decode_call
-from inventory.sync.endpoints import InventoryApi
-from inventory.sync.step import CALLS, MOVEMENTS, TICKS, StockAdapter
-from inventory.sync.target import StockTarget
+from inventory.sync.engine import CALLS, MOVEMENTS, TICKS, StockAdapter
+from inventory.sync.target import InventoryApi, StockTarget
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from tally.alerts.tick import Tick
 from tally.errors import UnrecoverableError
 from tests.integration.ingest.conftest import wait_until

@@ -10,7 +10,7 @@ import pytest
 from inventory.movements.filed_receipts import StoredReceiptLookup
 from inventory.movements.movement import StockMovement
 from inventory.movements.step import StockMovements
-from serving.storage.receipts import StoredReceipt
+from serving.storage.views import StoredReceipt
 from tally.errors import TransactionAborted, ViewsUnreachable
 from tests.support.serving.raw_receipts import MemoryReceipts, Raw
 from tests.support.sources.canonical import Canonical

@@ -11,10 +11,8 @@ import pytest
 from msgspec import structs
 
 from inventory.movements.movement import StockMovement
-from inventory.sync.calls import CallMode
-from inventory.sync.endpoints import InventoryApi
-from inventory.sync.modes import CallAnswer, CallAttempt
-from inventory.sync.target import StockTarget
+from inventory.sync.calls import CallAnswer, CallAttempt, CallMode
+from inventory.sync.target import InventoryApi, StockTarget
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
 from runtime.outbound.signing import signature

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from inventory.movements.movement import StockMovement
-from inventory.sync.calls import CallChange, CallMode, StockCall, StoredCall, call_key
+from inventory.sync.calls import CallAnswer, CallChange, CallMode, StockCall, StoredCall, call_key
 from inventory.sync.engine import StockSyncEngine
-from inventory.sync.modes import CallAnswer
-from runtime.outbound.records import DroppedRecord
+from runtime.outbound.engine import DroppedRecord
 from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 from tests.unit.inventory.moved import NOON, calls, count, engine_of, later, movement
 

@@ -3,11 +3,10 @@
 import pytest
 from msgspec import structs
 
-from inventory.movements.levels import RETENTION_MILLIS
-from inventory.sync.calls import CallMode, CallOutcome
+from inventory.sync.calls import HOUR, MAX_REFUSALS, CallAnswer, CallMode, CallOutcome, CallRules
 from inventory.sync.engine import MAX_AT_ONCE, StockSyncEngine
-from inventory.sync.modes import HOUR, MAX_REFUSALS, CallAnswer, CallRules
-from runtime.outbound.records import DroppedRecord, TickTime
+from inventory.sync.memory import RETENTION_MILLIS
+from runtime.outbound.engine import DroppedRecord, TickTime
 from tally.time.instants import DAY_MILLIS
 from tests.unit.inventory.moved import NOON, calls, count, engine_of, later, movement
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ingest.sources.inventory.contract import DocumentKind
 from inventory.movements.movement import StockMovement, decode_movement
 from inventory.movements.step import MOVEMENTS, SEEN, StockMovements
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from tally.config.settings import Settings
 from tally.errors import UnrecoverableError
 from tally.events.identity import partition_number

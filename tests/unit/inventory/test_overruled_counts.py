@@ -4,9 +4,8 @@ from typing import get_args
 
 import pytest
 
-from inventory.sync.calls import CallMode, StockCall, StoredCall, call_key
+from inventory.sync.calls import HOUR, CallAnswer, CallMode, StockCall, StoredCall, call_key
 from inventory.sync.engine import StockSyncEngine
-from inventory.sync.modes import HOUR, CallAnswer
 from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 from tests.unit.inventory.moved import NOON, calls, count, engine_of, later, movement
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import get_args
@@ -11,14 +12,12 @@ from typing import get_args
 import pytest
 from msgspec import structs
 
-from inventory.sync.calls import CallChange, CallMode, CallOutcome
-from inventory.sync.endpoints import InventoryApi
+from inventory.sync.calls import HOUR, CallAnswer, CallChange, CallMode, CallOutcome
 from inventory.sync.engine import StockSyncEngine
-from inventory.sync.modes import HOUR, CallAnswer
-from inventory.sync.target import StockTarget
+from inventory.sync.target import InventoryApi, StockTarget
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
-from runtime.outbound.signing import SigningKeys
+from runtime.outbound.signing import read_signing_keys
 from tests.support.clients.inventory_api import FaultyInventory, served
 from tests.unit.inventory.moved import calls, count, engine_of, later, movement
 
@@ -103,7 +102,7 @@ def test_a_secrets_file_that_others_may_read_for_hours_loses_nothing(
     with served(system) as port:
         target = StockTarget(url=f"http://127.0.0.1:{port}", mode=mode, secrets=("inventory",))
         networks = parse_networks("127.0.0.0/8")
-        caller = OutboundCaller(networks, SigningKeys(secrets), seconds=5.0)
+        caller = OutboundCaller(networks, partial(read_signing_keys, secrets), seconds=5.0)
         api, ten = InventoryApi(target, caller), Outcomes(mode)
 
         ten.pass_hours(8, api, CallAnswer())

@@ -7,11 +7,10 @@ from itertools import permutations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from inventory.movements.levels import ArticleLevel
 from inventory.movements.movement import StockMovement, instant_millis, level_effect
-from inventory.sync.calls import LaneLevel, StoredCall, call_key
-from inventory.sync.modes import CallAnswer
-from runtime.outbound.records import DroppedRecord
+from inventory.sync.calls import CallAnswer, LaneLevel, StoredCall, call_key
+from inventory.sync.memory import ArticleLevel
+from runtime.outbound.engine import DroppedRecord
 from tally.algebra.level import Level
 from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 from tests.unit.inventory.moved import NOON, calls, count, engine_of, later, movement

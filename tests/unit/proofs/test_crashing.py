@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from runtime.processor.commit.failpoints import AFTER_POLL, BEFORE_COMMIT, NAMES, Failpoints
+from runtime.processor.delivery import AFTER_POLL, BEFORE_COMMIT, FAILPOINTS, Failpoints
 from tally.config.settings import Settings
 from tests.controls.processes.crashing import Crash
 from tests.controls.processes.faulty_evaluator import AFTER_READ, IN_RESTORE, TellingCrash
@@ -23,7 +23,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 def test_nothing_happens_at_a_moment_of_the_product(sent: list[tuple[int, int]]) -> None:
-    for name in NAMES:
+    for name in FAILPOINTS:
         Failpoints().hit(name)
 
     assert sent == []

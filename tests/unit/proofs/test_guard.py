@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.delivery import Failpoints
 from runtime.registry.sources import SALES
-from speed_layer.input.session import Driver
+from speed_layer.session import Driver
 from tally.config.settings import Settings
 from tests.controls.alerts.compacted_rules import compacted_configuration
 from tests.controls.alerts.dispatchers import watched_parts

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.outbound.lanes import Lanes
+from runtime.outbound.engine import Lanes
 
 
 class Waiting(NamedTuple):

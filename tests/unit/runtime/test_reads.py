@@ -9,7 +9,7 @@ from cassandra import InvalidRequest, OperationTimedOut, ReadTimeout, Unavailabl
 from cassandra.concurrent import ExecutionResult
 
 from runtime.cassandra import writes
-from runtime.cassandra.reads import read_many
+from runtime.cassandra.writes import read_many
 from tally.errors import CassandraTimeout
 
 QUESTIONS = [("367", 1), ("406", 1), ("500", 2)]

@@ -15,11 +15,9 @@ from batch_layer.views.publish.registers import write_day_spans
 from runtime import connect
 from runtime.cassandra import writes
 from runtime.cassandra.day_spans import DaySpan, activity_table
-from runtime.cassandra.reads import chunks
-from runtime.cassandra.writes import BATCH_STATEMENTS, write_rows
+from runtime.cassandra.writes import BATCH_STATEMENTS, chunks, write_rows
 from runtime.connect import CQL_DATE_ZERO, worker_session
-from runtime.records.backfill import declare_backfill
-from runtime.records.gaps import AcceptedGap, store_gap
+from runtime.records.gaps import AcceptedGap, declare_backfill, store_gap
 from runtime.registry.sources import SALES
 from tally.config.settings import Settings
 from tally.errors import CassandraWriteTimeout

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ops.docs.sources import copies
+from ops.docs.reference import source_copies
 from runtime.registry.sources import FAMILIES
 from schemas.loader import FOLDER, builtin_sources, event_schema, message_schema, sources
 from tally.events.identity import SCHEMA_VERSION
@@ -57,7 +57,7 @@ def test_each_number_has_a_unit(schema: dict[str, Any]) -> None:
 
 
 def test_the_copies_for_readers_are_those_of_the_descriptors() -> None:
-    made = copies(builtin_sources())
+    made = source_copies(builtin_sources())
 
     stale = [str(file) for file, text in made.items() if file.read_text("utf-8") != text]
 

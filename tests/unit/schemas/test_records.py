@@ -24,7 +24,7 @@ from alerting.deliver.state.records import GoneAddress, StoredDelivery, encode_r
 from alerting.rules.versions import RuleChangeNumber, StoredRule
 from batch_layer.views.publish.announcements import Announcements, Restatement
 from ingest.normaliser.normalise import Normaliser
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 from runtime.registry.sources import SALES
 from schemas.loader import FOLDER, dead_letter_reasons, record_schema, sources, topics
 from speed_layer.state import sink

@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 
 from alerting.rules.field_descriptions import FIELD_HELP
 from alerting.rules.rule import COSMETIC_FIELDS, Rule, rule_to_fields
-from alerting.rules.store.files import parse_rule_yaml
-from ops.docs.rules import rule_copies, rule_schema, rules_page
+from alerting.rules.rule_file import parse_rule_yaml
+from ops.docs.reference import rule_copies, rule_schema, rules_page
 from schemas.loader import FOLDER
 
 NAMES = [*rule_to_fields(Rule(rule_id="a"))]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.catalogue import load_metrics
 from schemas.generated import render_views
 from schemas.loader import builtin_sources, read_sources
+from schemas.metric import load_metrics
 from schemas.source import BadSource, read_source
 from tests.support.sources.sources import ELEVENTH, run_with
 from tests.unit.schemas.cql import table_of
@@ -155,7 +155,7 @@ def test_two_metrics_of_one_id_are_refused(queues: Write) -> None:
     source = read_source(one)
 
     with pytest.raises(BadSource, match=f"id: 'waiting_time' is the metric of {files[0]}"):
-        load_metrics(files, {source.name: source}, source.units)
+        load_metrics(files, {source.name: source}, {part.unit for part in source.family.parts})
 
 
 EVERYTHING = """
@@ -164,10 +164,10 @@ from ingest.installation.arrival import Rules
 from ingest.gateway.submission import endpoints
 from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import conversions, raw_topics
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 from runtime.registry.sources import FAMILIES, SALES
 from schemas import loader
-from serving.metrics.catalogue import metric
+from serving.questions.catalogue import metric
 from tally.config.settings import Settings
 assert [*FAMILIES] == ["inventory", "sales", "traffic", "wifi", "queues"]
 assert FAMILIES["sales"] is SALES

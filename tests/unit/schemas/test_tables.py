@@ -1,9 +1,8 @@
 import pytest
 
 from runtime.registry.sources import FAMILIES
-from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
-from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum
+from tally.algebra.parts import Count, Histogram, KeyedSpans, KeyedSum, Max, Min, Part, Sum
 from tally.families.family import Family
 from tests.unit.schemas.cql import Table, table_of, tables
 

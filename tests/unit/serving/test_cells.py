@@ -13,7 +13,7 @@ from serving.cells.cells import (
     weakest_status,
 )
 from serving.merge.served import UNKNOWN, ServedWindow, Status
-from serving.metrics import catalogue
+from serving.questions import catalogue
 from tally.algebra.merge import MergedWindow, WindowSource
 from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import at

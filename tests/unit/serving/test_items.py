@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.registry.receipt_lines import load_adding_rules
-from serving.stock import items
-from serving.stock.items import ItemAxis, ItemReader, ItemSums
+from serving import items
+from serving.items import ItemAxis, ItemReader, ItemSums
 from tally.errors import BadQuery
 from tally.events.receipt_rules import KINDS, LINE_TYPES, LineFacts
 from tally.time.windows import TimeRange

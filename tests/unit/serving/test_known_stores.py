@@ -8,7 +8,7 @@ import pytest
 from runtime.registry.sources import SALES
 from serving.questions.known_stores import KnownStores
 from serving.questions.stores import StoreRegistry
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.errors import UnknownName
 from tests.support.serving.serving_world import MemoryViews, World
 

@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from schemas import loader
-from schemas.report import ReportShape
-from serving.engine.answer import QueryEngine
+from schemas.metric import ReportShape
+from serving.answer import QueryEngine
 from serving.questions.stores import StoreRegistry
 from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
 from serving.reports.report import ReportEngine, StoreReport
 from serving.reports.series import DayEntry
-from serving.storage.rows import ViewRow
+from serving.storage.tables import ViewRow
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.time.day_clock import DayClock

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.questions.resets import Resets
+from serving.questions.grains import Resets
 from tally.time.day_clock import DayClock
 from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import at

@@ -2,7 +2,7 @@
 
 import pytest
 
-from speed_layer.input.source import RetainedOffsets, refuse_data_loss
+from speed_layer.session import RetainedOffsets, refuse_data_loss
 from tally.errors import DataLoss
 
 HELD = RetainedOffsets(earliest={0: 5}, end={0: 9})

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from speed_layer.job import parse_starting_offsets
-from speed_layer.progress.start_position import (
-    FILE,
+from speed_layer.checkpoint_files import (
+    POSITION_FILE,
     StartPosition,
     load_start_position,
     refuse_unknown_past,
     store_start_position,
 )
+from speed_layer.job import parse_starting_offsets
 from tally.errors import BadSettings, TallyError
 
 FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)
@@ -29,7 +29,7 @@ def test_start_position_is_read_as_it_was_stored(tmp_path: Path, position: Start
     store_start_position(tmp_path / "views", position)
 
     assert load_start_position(tmp_path / "views") == position
-    assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
+    assert [file.name for file in (tmp_path / "views").iterdir()] == [POSITION_FILE]
 
 
 def test_checkpoint_without_record_has_none(tmp_path: Path) -> None:

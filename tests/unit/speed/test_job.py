@@ -5,11 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.process.lock import lock_folder
+from runtime.process.files import lock_folder
 from speed_layer import driver, job
-from speed_layer.input.session import StartOptions
-from speed_layer.input.source import read_canonical_stream
-from speed_layer.progress.start_position import compute_floor
+from speed_layer.checkpoint_files import compute_floor
+from speed_layer.session import StartOptions, read_canonical_stream
 from speed_layer.supervisor import query_error as failed
 from tally.config.settings import Settings
 from tally.errors import DataLoss

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from speed_layer.progress import topic_identity
-from speed_layer.progress.topic_identity import (
-    FILE,
+from speed_layer import checkpoint_files
+from speed_layer.checkpoint_files import (
+    IDENTITY_FILE,
     TopicCheckpoint,
     TopicIdentity,
     load_topic_identities,
 )
-from speed_layer.state.partition_reports import NO_CRC, PartitionReport
+from speed_layer.state.records import NO_CRC, PartitionReport
 from tally.config.settings import Settings
 
 REPORTS = [
@@ -49,7 +49,7 @@ def test_memory_grows_by_partition_and_is_read_as_it_was_kept(tmp_path: Path) ->
         "sales": sales,
         "traffic": traffic,
     }
-    assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
+    assert [file.name for file in (tmp_path / "views").iterdir()] == [IDENTITY_FILE]
 
 
 class Unvalued:
@@ -69,13 +69,15 @@ def test_record_without_a_value_is_the_one_that_was_read(monkeypatch: pytest.Mon
     def first_records(settings: Settings, places: list[Any], seconds: float) -> dict[Any, Any]:
         return {place: Unvalued() for place in places}
 
-    monkeypatch.setattr(topic_identity, "first_records", first_records)
+    monkeypatch.setattr(checkpoint_files, "first_records", first_records)
 
-    assert topic_identity._crc_at(Settings.load({}), ("sales", 0, 7)) == 0
-    assert topic_identity._crc_at(Settings.load({}), ("sales", 0, 6)) is None
+    assert checkpoint_files._crc_at(Settings.load({}), ("sales", 0, 7)) == 0
+    assert checkpoint_files._crc_at(Settings.load({}), ("sales", 0, 6)) is None
 
 
 def test_memory_is_kept_before_anything_is_read(tmp_path: Path) -> None:
     TopicCheckpoint(tmp_path, {"sales": TopicIdentity("id", {})})
 
-    assert json.loads((tmp_path / FILE).read_text()) == {"sales": {"topic_id": "id", "last": {}}}
+    assert json.loads((tmp_path / IDENTITY_FILE).read_text()) == {
+        "sales": {"topic_id": "id", "last": {}}
+    }

@@ -3,8 +3,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from speed_layer.progress.progress import append_line, progress_line
-from speed_layer.state.partition_reports import PartitionReport, parse_reports
+from speed_layer.progress import append_line, progress_line
+from speed_layer.state.records import PartitionReport, parse_reports
 
 REPORTS = [
     PartitionReport(

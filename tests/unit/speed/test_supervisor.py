@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from runtime.registry.sources import SALES
 from speed_layer import driver, supervisor
-from speed_layer.input.session import Driver
-from speed_layer.progress.progress import Progress
+from speed_layer.progress import Progress
+from speed_layer.session import Driver
 from speed_layer.supervisor import TRIES, QueryDefinition, QuerySupervisor
 from tally.errors import DataLoss, TallyError
 

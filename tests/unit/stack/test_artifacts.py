@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.machine import artifacts
+from ops.local import artifacts
 from tally.errors import StackError
 
 GOOD = hashlib.sha256(b"good").hexdigest()
@@ -102,7 +102,7 @@ def test_changed_ivy_file_asks_for_a_new_lock(
     (tmp_path / "ivy.xml").write_text("<ivy-module/>")
     monkeypatch.setattr(artifacts, "IVY_FILE", tmp_path / "ivy.xml")
 
-    with pytest.raises(StackError, match=r"run `python -m ops.local.machine.artifacts --record`"):
+    with pytest.raises(StackError, match=r"run `python -m ops.local.artifacts --record`"):
         artifacts.fetch_parts(cache)
 
 

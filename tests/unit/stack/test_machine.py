@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.machine import machine
+from ops.local import machine
 from tally.errors import StackError
 from tests.unit.stack.watcher.watched import Disk
 

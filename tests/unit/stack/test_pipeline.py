@@ -3,7 +3,7 @@
 import pytest
 
 from ops.lag import WaitingSeconds
-from ops.local.services.pipeline import late_readers
+from ops.local.stack.doctor import late_readers
 from tally.config.settings import Settings
 
 SETTINGS = Settings(raw_backlog_seconds=7200, canonical_retention_hours=4)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.machine.private import make_private, owner_only
+from ops.local.machine import make_private, owner_only
 from ops.local.processes import supervisor
 from ops.local.processes.service import Site
 from ops.local.services import catalogue

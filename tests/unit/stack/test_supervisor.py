@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from ops.local.machine.machine import port_is_free
+from ops.local.machine import port_is_free
 from ops.local.processes import processes
 from ops.local.processes.processes import Record
 from ops.local.processes.service import Service, Site

@@ -10,8 +10,8 @@ import pytest
 
 from alerting.alert.resolution import AlertResolution
 from alerting.deliver.state.controls import Acknowledgement, Snooze
-from alerting.queries import actions
-from alerting.queries.actions import ActionRecord
+from alerting.queries import alerts
+from alerting.queries.alerts import ActionRecord
 from tally.alerts.message import Alert
 from tally.config.settings import Settings
 from tally.errors import SendFailed
@@ -188,7 +188,7 @@ def test_without_brokers_or_tables_the_answer_says_to_try_again(
 def test_at_most_so_many_writes_wait(
     ask: Ask, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actions, "MAX_WAITING", 0)
+    monkeypatch.setattr(alerts, "MAX_WAITING", 0)
 
     answer = act(ask, "ack")
 

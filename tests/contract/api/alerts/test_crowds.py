@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from alerting.rules.versions import RuleHistory
 from alerting.stream.place import StreamPosition
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tests.support.alerts.alert_memory import MemoryFeed

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from alerting.health.gauges import AlertFacts
+from alerting.health.watch import AlertFacts
 from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion, Threshold
 from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
 from tally.families.family import Family

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from alerting.rules.rule import Threshold, rule_to_fields
-from alerting.simulate import simulator
+from alerting.simulate import service
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.evaluation.evaluating import BUSY, SILENT, ListedRules, in_force
@@ -116,7 +116,7 @@ def test_draft_needs_no_rule_that_was_applied(ask: Ask) -> None:
 
 
 def test_pages_hold_stores_whole(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator, "MAX_STORE_DAYS", 1)
+    monkeypatch.setattr(service, "MAX_STORE_DAYS", 1)
     whole, found = ["367", "406", "500"], list[str]()
     address: str | None = "/v1/rules/busy/simulate"
     while address:

@@ -10,13 +10,13 @@ import pytest
 from ops.audit.by_catalogue import (
     ApiComparison,
     AuditedFamily,
+    StoreDayStarts,
     SumMetric,
     compare_answers,
     sum_metrics,
 )
-from ops.audit.levels import StoreDayStarts
+from ops.audit.master import WindowKey
 from ops.audit.oracle import Sample
-from ops.audit.read.master import WindowKey
 from runtime.registry.sources import SALES, TRAFFIC
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Max, Sum

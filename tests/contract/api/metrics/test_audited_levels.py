@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ops.audit.levels import LevelCheck, StoreDayStarts
-from ops.audit.read.master import WindowKey, WindowValues
-from ops.oracle.complete_journey import Scope
+from ops.audit.by_catalogue import AuditedFamily, StoreDayStarts, compare_levels
+from ops.audit.master import WindowKey, WindowValues
+from ops.oracle import Scope
 from runtime.registry.sources import TRAFFIC
 from runtime.registry.stores import StoreEntry
 from tests.support.questions.api_suite import Ask
@@ -55,7 +55,7 @@ def rows_of(ask: Ask, metric: str, asked: dict[str, str]) -> Any:
     return answer.json()["rows"]
 
 
-def check_of(world: World, days: StoreDayStarts = DAYS) -> LevelCheck:
+def check_of(world: World, days: StoreDayStarts = DAYS) -> AuditedFamily:
     """The master has what the tables have."""
     values: dict[WindowKey, WindowValues] = {
         (one.store_id, one.row.window_start): {
@@ -63,7 +63,7 @@ def check_of(world: World, days: StoreDayStarts = DAYS) -> LevelCheck:
         }
         for one in world.rows
     }
-    return LevelCheck(TRAFFIC, values, {one.day: one for _, one in world.pointers}, days)
+    return AuditedFamily(TRAFFIC, values, {one.day: one for _, one in world.pointers}, days)
 
 
 def told(found: Any) -> set[tuple[str, Any, Any]]:
@@ -71,7 +71,7 @@ def told(found: Any) -> set[tuple[str, Any, Any]]:
 
 
 def test_levels_that_agree_with_the_master_are_no_difference(world: World, ask: Any) -> None:
-    found = check_of(world).compare(ask, EVENING)
+    found = compare_levels(ask, check_of(world), EVENING)
 
     # Of the window's end, and of the day's.
     assert found == (2, 0, [])
@@ -81,17 +81,19 @@ def test_a_record_of_hours_before_is_missed_in_each_level_behind_it(world: World
     check = check_of(world)
     world.rows[1] = crossed(PUB, f"{MONDAY}T08:00", 8, 2)
 
-    assert told(check.compare(ask, EVENING)) == {
+    assert told(compare_levels(ask, check, EVENING)) == {
         ("occupancy", -2, -3),
         ("occupancy_residue", 1, 0),
     }
-    assert told(check.compare(ask, (PUB, at(f"{MONDAY}T07:45")))) == {("occupancy_residue", 1, 0)}
+    assert told(compare_levels(ask, check, (PUB, at(f"{MONDAY}T07:45")))) == {
+        ("occupancy_residue", 1, 0)
+    }
 
 
 def test_days_of_another_clock_than_the_store_s_are_found(world: World, ask: Any) -> None:
     wrong = StoreDayStarts("UTC", {PUB: StoreEntry(tz="Europe/Bratislava")})
 
-    found = check_of(world, wrong).compare(ask, EVENING)
+    found = compare_levels(ask, check_of(world, wrong), EVENING)
 
     assert told(found) == {("occupancy", 98, -2), ("occupancy_residue", 98, 1)}
 
@@ -107,8 +109,8 @@ def test_level_that_is_told_behind_a_hole_is_a_difference(world: World, ask: Any
     def boasting(metric: str, asked: Any, by: Any) -> Any:
         return [{**row, "value": -2} for row in ask(metric, asked, by)]
 
-    assert told(check.compare(ask, EVENING)) == set()
-    assert told(check.compare(boasting, EVENING)) == {
+    assert told(compare_levels(ask, check, EVENING)) == set()
+    assert told(compare_levels(boasting, check, EVENING)) == {
         ("occupancy", None, -2),
         ("occupancy_residue", None, -2),
     }
@@ -117,10 +119,10 @@ def test_level_that_is_told_behind_a_hole_is_a_difference(world: World, ask: Any
 def test_level_that_is_missing_though_all_is_published_is_a_difference(world: World) -> None:
     missing = {"value": None, "source": "missing", "status": "provisional", "complete": False}
 
-    found = told(check_of(world).compare(lambda *_: [missing], EVENING))
+    found = told(compare_levels(lambda *_: [missing], check_of(world), EVENING))
 
     assert ("occupancy", -2, None) in found and ("occupancy_residue", 1, None) in found
-    assert told(check_of(world).compare(lambda *_: [], EVENING)) == {
+    assert told(compare_levels(lambda *_: [], check_of(world), EVENING)) == {
         ("occupancy", -2, None),
         ("occupancy_residue", 1, None),
     }
@@ -131,8 +133,8 @@ def test_level_of_a_day_that_is_not_wholly_in_the_scope_is_left_out(world: World
     check = check_of(world, replace(DAYS, scope=monday))
 
     # The pub's Monday ends on Tuesday, and its Sunday had begun on Sunday.
-    assert check.compare(ask, EVENING) == (1, 1, [])
-    assert check.compare(ask, (PUB, at(f"{MONDAY}T01:45"))) == (0, 2, [])
+    assert compare_levels(ask, check, EVENING) == (1, 1, [])
+    assert compare_levels(ask, check, (PUB, at(f"{MONDAY}T01:45"))) == (0, 2, [])
 
 
 def test_store_that_no_file_has_gets_days_of_the_default_zone() -> None:

@@ -17,7 +17,7 @@ import pytest
 from serving.questions import grains
 from serving.questions.question import MetricQuestion, cut_all_slots
 from serving.questions.stores import StoreRegistry
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.config.settings import Settings
 from tally.errors import BadQuery
 from tally.families.family import Family

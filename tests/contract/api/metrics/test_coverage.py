@@ -10,7 +10,7 @@ import pytest
 
 from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity, TillFinding
+from serving.storage.tables import Activity, TillFinding
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import FINAL, PROVISIONAL, Ask, asking, window
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale

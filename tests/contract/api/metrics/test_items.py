@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from serving.stock import items
+from serving import items
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.questions.report_world import report_world

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.algebra.parts import MAX_PART, Uniques
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import Ask, asking

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import TRAFFIC
-from serving.storage.rows import ViewRow
+from serving.storage.tables import ViewRow
 from tests.support.questions.api_suite import Ask
 from tests.support.questions.level_world import (
     BRATISLAVA,

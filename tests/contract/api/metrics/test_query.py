@@ -147,7 +147,9 @@ def test_withheld_values_are_counted_and_no_dash_that_could_be_a_hole() -> None:
     answer = {"master_behind_since": None, "gaps": [], "numbering": [], "rows": [hidden, told]}
 
     assert [_text(row, "value") for row in (hidden, told)] == ["withheld", "–"]
-    assert _caveats(answer) == ["1 values are withheld: of too few devices, or of days not settled"]
+    assert [*_caveats(answer)] == [
+        "1 values are withheld: of too few devices, or of days not settled"
+    ]
 
 
 def test_refusal_is_the_apis_own_sentence(address: str) -> None:

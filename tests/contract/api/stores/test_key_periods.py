@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.config.settings import Settings
 from tally.events.identity import partition_number
 from tests.support.questions.api_suite import Ask, asking

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays
+from alerting.evaluate.scope.calendar import StoreCalendarDays
 from runtime.registry.sources import SALES
 from serving.questions.stores import StoreRegistry
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.config.settings import Settings
 from tally.time.instants import to_millis
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import MemoryViews, World, flip, sale
 from web.api.app import create_app
 from web.dashboard.shared.addresses import Period
-from web.dashboard.shared.inside import quarter_hours
+from web.dashboard.shared.figures import quarter_hours
 from web.dashboard.shared.source import FigureSource
 
 STORES = """
@@ -131,7 +131,7 @@ def test_level_alert_and_page_have_the_same_day(settings: Settings, world: World
 
     assert (slots[0].start, slots[-1].end) == span
     assert of_alerts == {(to_millis(span[0]), to_millis(span[1]))}
-    assert period.store_span(store).end == span[1]
+    assert period.span(store.clock).end == span[1]
     assert (str(page.days[-1].day), page.days[-1].batch) == (day, DAYS[day][1])
 
 

@@ -10,18 +10,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays
+from alerting.evaluate.scope.calendar import StoreCalendarDays
 from runtime.registry.sources import SALES
-from serving.questions.resets import Resets
+from serving.questions.grains import Resets
 from serving.questions.stores import StoreRegistry
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.config.settings import Settings
 from tally.time.instants import to_millis
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import MemoryViews, World, flip, sale
 from web.api.app import create_app
 from web.dashboard.shared.addresses import Period
-from web.dashboard.shared.inside import quarter_hours
+from web.dashboard.shared.figures import quarter_hours
 from web.dashboard.shared.source import FigureSource
 
 ZONE = ZoneInfo("Europe/Bratislava")
@@ -130,7 +130,7 @@ def test_level_alert_and_page_have_the_same_day(
     assert found == {(to_millis(span[0]), to_millis(span[1]))}
     # The page shows its takings on it, and its alerts.
     period = Period(day, 7)
-    assert period.store_span(store).end == span[1]
+    assert period.span(store.clock).end == span[1]
     assert {store.clock.day(one) for one in quarters(*span)} == {day}
     source = FigureSource(settings, MemoryViews(world))
     last = asyncio.run(source.figures(store, period)).days[-1]

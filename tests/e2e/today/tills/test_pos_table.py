@@ -43,7 +43,7 @@ def wanted(anchor: datetime, layer: str) -> Numbers:
 def served(loop: Loop, cells: Numbers, source: str) -> Numbers:
     """The same windows as the API serves them; None of one that is not of this source."""
     found: Numbers = {}
-    with httpx.Client(base_url=f"http://{loop.settings.api}", timeout=30) as client:
+    with httpx.Client(base_url=f"http://{loop.settings.api}", timeout=300) as client:
         for store, start in cells:
             found[store, start] = [
                 _value(client, metric, store, start, source) for metric in METRICS
@@ -66,7 +66,7 @@ def items_of(loop: Loop, store: str, anchor: datetime) -> tuple[list[Any], int]:
     span = {name: str(day.date()) for name, day in zip(("from", "to"), days, strict=True)}
     asked = {"store": store, "tz": "UTC", **span}
     path = f"http://{loop.settings.api}/v1/reports/items"
-    answer = httpx.get(path, params=asked, timeout=30).raise_for_status().json()
+    answer = httpx.get(path, params=asked, timeout=300).raise_for_status().json()
     names = ("receipts", "units", "value")
     sums = [sum(one[name] for one in answer["series"]) for name in names]
     return sums, answer["unexplained_minor"]
@@ -102,7 +102,7 @@ class TestPosTable:
 
     def test_speed_layer_has_the_numbers_of_the_table(self, loop: Loop, sent: Sent) -> None:
         cells = wanted(sent.anchor, "speed")
-        wait_until(lambda: served(loop, cells, "speed") == cells, 60, "the table is served")
+        wait_until(lambda: served(loop, cells, "speed") == cells, 300, "the table is served")
 
     def test_batch_has_the_numbers_of_the_table(
         self, loop: Loop, sent: Sent, rebuilt: None

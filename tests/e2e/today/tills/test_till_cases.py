@@ -37,7 +37,7 @@ def asked(loop: Loop, question: Question) -> dict[str, Any]:
     by = {"by": "item_id"} if question.metric == "stock_on_hand" else {}
     span = {"store": question.store, "from": question.start, "to": question.end, "grain": "15m"}
     path = f"http://{loop.settings.api}/v1/metrics/{question.metric}"
-    answer = httpx.get(path, params={**span, **by}, timeout=30)
+    answer = httpx.get(path, params={**span, **by}, timeout=300)
     if answer.status_code == httpx.codes.NOT_FOUND:
         # Nobody has heard of the store.
         return {"rows": [], "status": "provisional", "complete": False, "numbering": []}
@@ -122,7 +122,7 @@ class TestTillCases:
         wanted, right = sent.wanted("speed"), sent.wanted("batch")
         # Everything is in both layers by now; answers are a few seconds behind.
         with suppress(AssertionError):
-            wait_until(lambda: wrong(loop, wanted) == [], 60, "the speed layer has the cases")
+            wait_until(lambda: wrong(loop, wanted) == [], 300, "the speed layer has the cases")
         assert wrong(loop, wanted) == []
 
         others = [question for question in right if wanted.get(question) != right[question]]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from alerting.deliver.__main__ import build_dispatcher, dispatch_job
-from runtime.processor.commit.failpoints import NAMES, Failpoints
+from runtime.processor.delivery import FAILPOINTS, Failpoints
 from tally.config.settings import Settings
 from tests.controls.alerts.dispatchers import OWN_FAILPOINTS, watched_parts
 from tests.controls.processes.crashing import Crash
@@ -21,7 +21,9 @@ def main(argv: Sequence[str]) -> int:
     """Exit code of dispatching."""
     prefix, rules, crash, wrong, *_ = (*argv, "", "")
     settings = Settings.load()
-    failpoints = Crash.of(crash, settings, (*NAMES, *OWN_FAILPOINTS)) if crash else Failpoints()
+    failpoints = (
+        Crash.of(crash, settings, (*FAILPOINTS, *OWN_FAILPOINTS)) if crash else Failpoints()
+    )
     parts = watched_parts(settings, failpoints, wrong)
     step = build_dispatcher(settings, prefix, rules, parts)
     try:

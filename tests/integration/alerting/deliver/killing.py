@@ -15,7 +15,7 @@ from msgspec import structs
 
 from alerting.deliver.state.controls import AlertChannel, Silence
 from alerting.deliver.state.records import DeliveryDecision, DeliveryGuarantee, WebhookMessage
-from runtime.processor.commit import failpoints
+from runtime.processor.delivery import AFTER_POLL, FAILPOINTS
 from tally.alerts.message import Alert
 from tally.config.settings import Settings
 from tests.controls.alerts.dispatchers import OWN_FAILPOINTS, RESTORING
@@ -37,13 +37,13 @@ DISPATCHING = "tests.integration.alerting.deliver.dispatching"
 CHANNEL, PAGER = "floor-tablet", "pager"
 # The receiver's own: a call was taken, and nothing of its answer was sent.
 IN_CALL = "in_call"
-ALL_FAILPOINTS = (*failpoints.NAMES, *OWN_FAILPOINTS, IN_CALL)
+ALL_FAILPOINTS = (*FAILPOINTS, *OWN_FAILPOINTS, IN_CALL)
 FAR = 10**15
 # Ends a test that hangs; a slow machine needs minutes for what takes seconds elsewhere.
 MAX_SECONDS = 600
 _TELL_SECONDS, _TELLINGS = 0.7, 12
 # The first of a process would be before anything is under way.
-_NTH = {failpoints.AFTER_POLL: 1, RESTORING: 5}
+_NTH = {AFTER_POLL: 1, RESTORING: 5}
 
 
 @dataclass

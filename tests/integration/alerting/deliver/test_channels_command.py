@@ -10,10 +10,10 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
+from alerting.alert.resolution import TOPIC as RESOLUTIONS
 from alerting.alert.resolution import AlertResolution
-from alerting.alert.resolution_writer import TOPIC as RESOLUTIONS
-from alerting.deliver.state.control_writer import TOPIC
 from alerting.deliver.state.controls import (
+    TOPIC,
     Acknowledgement,
     AlertControl,
     Redelivery,

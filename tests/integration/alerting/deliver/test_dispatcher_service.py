@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from alerting.deliver.__main__ import GROUP
-from alerting.deliver.state.body import alert_message_id
-from alerting.deliver.state.control_writer import write_controls
-from alerting.deliver.state.controls import AlertChannel
-from alerting.deliver.state.records import WebhookMessage, decode_record
+from alerting.deliver.state.controls import AlertChannel, write_controls
+from alerting.deliver.state.records import WebhookMessage, alert_message_id, decode_record
 from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS
-from alerting.rules.store.topic import write_rules
+from alerting.rules.topic import write_rules
 from alerting.rules.versions import StoredRule
 from ops.channels import redeliver
 from ops.local.processes.service import Site

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alerting.alert.ids import window_text
-from alerting.deliver.state.control_writer import write_controls
-from alerting.deliver.state.controls import AlertChannel
+from alerting.deliver.state.controls import AlertChannel, write_controls
 from tests.integration.alerting.deliver.killing import secrets_file
 from tests.integration.alerting.evaluate import test_evaluator as live
 from tests.integration.alerting.evaluate.quarters import Quarters

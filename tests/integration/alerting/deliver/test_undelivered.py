@@ -5,7 +5,7 @@ from pathlib import Path
 
 from alerting.health.watch import AlertWatch
 from ops.local.processes.service import Site
-from runtime.outbound.records import UndeliveredMessages
+from runtime.outbound.engine import UndeliveredMessages
 from tests.integration.alerting.deliver.test_dispatcher_service import running, world_of
 from tests.integration.ingest.conftest import wait_until
 from tests.unit.alerting.deliver.deliveries import alert

@@ -12,16 +12,15 @@ import msgspec
 from confluent_kafka.admin import NewTopic
 from msgspec import structs
 
-from alerting.deliver.state.control_writer import write_controls
-from alerting.deliver.state.controls import AlertControl
+from alerting.deliver.state.controls import AlertControl, write_controls
 from alerting.deliver.state.records import StoredDelivery, decode_record
 from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS
-from alerting.rules.store.topic import write_rules
+from alerting.rules.topic import write_rules
 from alerting.rules.versions import StoredRule
-from ops.topic_configuration import topic_configuration
+from ops.provision import topic_configuration
 from runtime.connect import kafka_admin
 from runtime.kafka.reader import read_to_end
-from runtime.outbound.records import TickTime
+from runtime.outbound.engine import TickTime
 from tally.alerts.message import Alert
 from tally.config.settings import Settings
 from tally.events.identity import partition_number

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from alerting.rules.rule import Rule, Threshold
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity
+from serving.storage.tables import Activity
 from tally.alerts.message import Alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings

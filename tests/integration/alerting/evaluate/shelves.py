@@ -8,7 +8,7 @@ import msgspec
 from cassandra.cluster import Session
 
 from runtime.registry.sources import FAMILIES, SALES
-from serving.storage.rows import Activity, ViewRow
+from serving.storage.tables import Activity, ViewRow
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
 from tally.events.identity import partition_number

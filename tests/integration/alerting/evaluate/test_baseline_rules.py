@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from alerting.rules.rule import AgainstBaseline, Rule
-from alerting.rules.store.topic import write_rules
+from alerting.rules.topic import write_rules
 from alerting.rules.versions import StoredRule
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session

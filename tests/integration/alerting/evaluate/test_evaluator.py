@@ -13,17 +13,15 @@ from types import MappingProxyType
 
 import pytest
 
-from alerting.alert.resolution import AlertResolution
-from alerting.alert.resolution_writer import write_resolution
-from alerting.health.gauges import AlertFacts, build_fact_gauges
-from alerting.health.watch import AlertWatch
-from alerting.rules.store.topic import write_rules
+from alerting.alert.resolution import AlertResolution, write_resolution
+from alerting.health.watch import AlertFacts, AlertWatch, build_fact_gauges
+from alerting.rules.topic import write_rules
 from alerting.rules.versions import StoredRule
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
 from runtime.kafka.reader import read_to_end
 from runtime.process.job import DONE, FAILED
-from runtime.processor.commit import failpoints
+from runtime.processor.delivery import FAILPOINTS
 from tally.alerts.message import Alert, decode_alert
 from tests.integration.alerting.evaluate.quarters import RULES, Quarters, last_states
 from tests.integration.ingest.conftest import KILLED, Start, stop, wait_until
@@ -41,8 +39,8 @@ BATCH = {
 }
 MAX_SECONDS = 600
 # Each of them, many times and in two slots: tests/chaos/alerts/test_alert_kills.py.
-EACH = [f"{name}:2" for name in failpoints.NAMES]
-SOME = [f"{name}:2" for name in failpoints.NAMES[-3:]]
+EACH = [f"{name}:2" for name in FAILPOINTS]
+SOME = [f"{name}:2" for name in FAILPOINTS[-3:]]
 
 
 @pytest.fixture

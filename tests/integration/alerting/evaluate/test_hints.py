@@ -5,7 +5,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from runtime.connect import kafka_admin, kafka_consumer
 from runtime.kafka.log_identity import PositionMetadata, RecordFingerprint, read_topic_ids
-from runtime.processor.commit.positions import KafkaGroupPositions
+from runtime.processor.positions import KafkaGroupPositions
 from tally.config.settings import Settings
 from tally.errors import DataLoss
 from tests.integration.ingest.conftest import send_values

@@ -6,11 +6,10 @@ from functools import partial
 
 import pytest
 
-from alerting.queries.known_rules import RuleRepository
-from alerting.queries.rule_editing import RuleEditService
+from alerting.queries.known_rules import RuleEditService, RuleRepository
 from alerting.rules.rule import RuleVersion
-from alerting.rules.store.topic import RuleReader, write_rules
-from ops.topic_configuration import topic_configuration
+from alerting.rules.topic import RuleReader, write_rules
+from ops.provision import topic_configuration
 from tally.config.settings import Settings
 from tally.errors import RuleConflict
 from tests.integration.alerting.rules.test_rules_topic import rules_topic

@@ -11,11 +11,10 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from alerting.rules.changes import plan_retirement, plan_rule
 from alerting.rules.rule import Rule, RuleVersion, version_at
-from alerting.rules.store.topic import RuleReader, write_rules
-from alerting.rules.versions import StoredRule, effective_from
-from ops.topic_configuration import topic_configuration
+from alerting.rules.topic import RuleReader, write_rules
+from alerting.rules.versions import StoredRule, effective_from, plan_retirement, plan_rule
+from ops.provision import topic_configuration
 from runtime.connect import kafka_admin
 from tally.config.settings import Settings
 from tally.errors import RuleConflict, StackError

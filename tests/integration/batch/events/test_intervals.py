@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from batch_layer.views.compute.classification import classify_records, window_members
-from ingest.sources.traffic.contract import shares
-from ingest.sources.traffic.record import CanonicalInterval
+from ingest.sources.traffic.contract import CanonicalInterval, shares
 from runtime.registry.sources import TRAFFIC
-from tally.algebra.keyed_sum import KeyedSpans
+from tally.algebra.parts import KeyedSpans
 from tally.events.identity import fingerprint, version_id
 from tally.spark.frames import window_rows
 from tally.time.instants import parse_instant

@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 from ingest.sources.inventory.contract import MAX_MILLI
 from ops.audit.against_master import generation_differences
-from ops.audit.read.master import Master
-from ops.audit.read.served import read_claims
+from ops.audit.master import Master
+from ops.audit.served import read_claims
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.records.backfill import declare_backfill
+from runtime.records.gaps import declare_backfill
 from runtime.registry.sources import FAMILIES
-from speed_layer.input.session import STREAMING
+from speed_layer.session import STREAMING
 from tally.algebra.level import Level
 from tally.time.windows import window_start
 from tests.integration.batch.documents import (

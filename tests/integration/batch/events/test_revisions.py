@@ -16,12 +16,12 @@ from batch_layer.views.compute.classification import (
     day_links,
     window_members,
 )
-from batch_layer.views.compute.survey import Survey
+from batch_layer.views.compute.computation import Survey
 from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.sales.versions import receipt_id
 from runtime.registry.sources import SALES
 from tally.events.identity import cancellation_id, correction_id, event_id, reversal_id, version_id
-from tally.events.receipt_chain import ChainEvent, effective_event_ids
+from tally.events.receipt_rules import ChainEvent, effective_event_ids
 from tally.spark.frames import window_rows
 from tests.integration.batch.test_fates import (
     MASTER,

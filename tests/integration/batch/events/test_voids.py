@@ -17,7 +17,7 @@ from batch_layer.views.compute.classification import (
     day_links,
     window_members,
 )
-from batch_layer.views.compute.survey import Survey
+from batch_layer.views.compute.computation import Survey
 from ingest.sources.sales.record import CanonicalReceipt
 from runtime.registry.sources import SALES
 from tally.events.identity import fingerprint, reversal_id

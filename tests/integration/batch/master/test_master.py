@@ -20,7 +20,6 @@ from batch_layer.master.progress import IngestWatch
 from batch_layer.master.table import append
 from runtime.kafka.reader import read_to_end
 from runtime.registry.sources import FAMILIES
-from runtime.spark import jvm_lock
 from tally.config.settings import Settings
 from tally.errors import AlreadyRunning, DataLoss
 from tests.integration.batch.conftest import Ingest
@@ -187,7 +186,7 @@ def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
 def test_ingest_waits_for_the_jvm_of_a_killed_one_and_begins_nothing_beside_it(
     batch_settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jvm_lock, "_JVM_SECONDS", 1.0)
+    monkeypatch.setattr("runtime.spark.session._JVM_SECONDS", 1.0)
     monkeypatch.setattr(ingest_module, "build_session", lambda _settings, _name: spark)
     stop = Event()
     stop.set()
@@ -222,7 +221,7 @@ def test_ingest_started_again_behind_an_aborted_transaction_is_current_at_once(
     running = start_ingest(spark, session, batch_settings)
     try:
         watch = IngestWatch(batch_settings, session)
-        watch.check(running.position())
+        watch.check(running.state.position)
     finally:
         running.query.stop()
 

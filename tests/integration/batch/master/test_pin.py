@@ -12,15 +12,15 @@ from confluent_kafka import Message, TopicPartition
 from pyspark.sql import SparkSession
 
 from batch_layer.master.positions import read_bounds_by_topic
-from batch_layer.views.plan import pin
-from batch_layer.views.plan.pin import (
+from batch_layer.views.compute import pin
+from batch_layer.views.compute.pin import (
     UNKNOWN_PAST,
     Pin,
     oldest_canonical,
     pin_master,
     stable_offsets,
 )
-from batch_layer.views.plan.scope import RebuildRequest
+from batch_layer.views.compute.scope import RebuildRequest
 from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.publish.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild
@@ -167,7 +167,7 @@ def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
         def now(cls, tz: tzinfo | None = None) -> "Ahead":
             return cls.fromtimestamp(time.time() + 3600, tz)
 
-    for module in ("publish.publication", "plan.pin", "publish.pointer", "plan.coverage"):
+    for module in ("publish.publication", "compute.pin", "publish.pointer", "compute.scope"):
         monkeypatch.setattr(f"batch_layer.views.{module}.datetime", Ahead, raising=False)
     today = datetime.now(UTC)
     send(batch_settings, "sales", [receipt(STORE, 9, today)])

@@ -13,10 +13,9 @@ from threading import Event
 import structlog
 
 from runtime.process.job import NotifyingEvent
-from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.record import Input, Output
-from runtime.processor.step import Step
+from runtime.processor.delivery import Failpoints
+from runtime.processor.service import ProcessorJob, build_processor
+from runtime.processor.step import Input, Output, Step
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tests.controls.processes.crashing import Crash

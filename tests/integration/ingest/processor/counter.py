@@ -7,7 +7,7 @@ the copier.
 import sys
 from collections.abc import Sequence
 
-from runtime.processor.build import ProcessorJob
+from runtime.processor.service import ProcessorJob
 from tests.integration.ingest.processor.copier import run_job
 from tests.support.oracles.key_counts import KeyCounts
 

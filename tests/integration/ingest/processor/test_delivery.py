@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from runtime.connect import kafka_admin
-from runtime.processor.commit import failpoints
+from runtime.processor.delivery import BETWEEN, FAILPOINTS
 from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
@@ -24,14 +24,11 @@ COPIER = "tests.integration.ingest.processor.copier"
 VALUES = [f"v{number:03d}" for number in range(60)]
 # Whether a value is missing, and whether one is there twice.
 LOSES, REPEATS, NEITHER = (True, False), (False, True), (False, False)
-OTHER_STEPS = tuple(name for name in failpoints.NAMES if name != failpoints.BETWEEN)
+OTHER_STEPS = tuple(name for name in FAILPOINTS if name != BETWEEN)
 
 Case = tuple[str, str]
 CASES: tuple[Case, ...] = (
-    *(
-        (failpoints.BETWEEN, delivery)
-        for delivery in ("at_most_once", "at_least_once", "exactly_once")
-    ),
+    *((BETWEEN, delivery) for delivery in ("at_most_once", "at_least_once", "exactly_once")),
     *((fault, "exactly_once") for fault in OTHER_STEPS),
 )
 
@@ -84,7 +81,7 @@ def copies(inputs: dict[Case, str], settings: Settings) -> dict[Case, Counter[st
 def test_same_crash_loses_repeats_or_does_neither(
     copies: dict[Case, Counter[str]], delivery: str, expected: tuple[bool, bool]
 ) -> None:
-    copied = copies[failpoints.BETWEEN, delivery]
+    copied = copies[BETWEEN, delivery]
 
     assert (
         any(copied[value] == 0 for value in VALUES),

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from runtime.connect import kafka_admin
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.build import job_consumer
-from runtime.processor.commit.positions import KafkaGroupPositions
 from runtime.processor.intake import Intake, IntakeOptions
+from runtime.processor.positions import KafkaGroupPositions
+from runtime.processor.service import job_consumer
 from tally.config.settings import Settings
 from tests.integration.ingest.conftest import send_values, wait_until
 from tests.integration.ingest.processor.copier import copy_job

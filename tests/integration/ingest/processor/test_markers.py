@@ -1,8 +1,8 @@
 """Positions at the end of a partition that ends in markers of transactions."""
 
 from runtime.connect import kafka_consumer
+from runtime.kafka.reader import skip_control_records
 from runtime.kafka.topics import Bounds, read_topic_bounds
-from runtime.kafka.transaction_markers import skip_control_records
 from tally.config.settings import Settings
 from tests.support.clients.producers import connected_producer
 

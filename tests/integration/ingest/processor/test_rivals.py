@@ -12,15 +12,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 from runtime.connect import kafka_consumer
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.build import job_consumer, transactional_producer
-from runtime.processor.commit.delivery import ExactlyOnce
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.positions import KafkaGroupPositions
-from runtime.processor.commit.record import Output
-from runtime.processor.commit.transaction import TransactionalProducer
+from runtime.processor.delivery import ExactlyOnce, Failpoints
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import Batch
-from runtime.processor.rivals import classify_fencing
+from runtime.processor.positions import KafkaGroupPositions
+from runtime.processor.service import classify_fencing, job_consumer, transactional_producer
+from runtime.processor.step import Output
 from tally.config.settings import Settings
 from tally.errors import ProducerFenced, TallyError, TransactionAborted
 from tests.controls.layers.no_member import no_member
@@ -69,7 +66,7 @@ def test_only_a_process_of_the_same_slot_is_a_rival(
     topics: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runtime.processor.rivals.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.processor.service.GRACE_SECONDS", 0.0)
     other = job_consumer(settings, copy_job(topics[0], *topics, slot))
     other.subscribe([topics[0]])
     wait_until(lambda: other.poll(0.1) is None and other.assignment())
@@ -98,9 +95,7 @@ def test_fenced_producer_stores_nothing_and_says_exit(
 ) -> None:
     job = copy_job(topics[0], *topics)
     old, new = (
-        TransactionalProducer(
-            lambda: transactional_producer(settings, job), job.identity, Failpoints()
-        )
+        ExactlyOnce(lambda: transactional_producer(settings, job), job.identity, Failpoints())
         for _ in range(2)
     )
     consumer = job_consumer(settings, job)
@@ -110,7 +105,7 @@ def test_fenced_producer_stores_nothing_and_says_exit(
     new.renew()
 
     with pytest.raises(ProducerFenced):
-        old.send(
+        old.deliver(
             [Output(topics[1], b"k", b"zombie")],
             [TopicPartition(topics[0], 0, 1)],
             consumer.consumer_group_metadata,
@@ -131,7 +126,7 @@ class Member:
             "log_level": 0,
         }
         self.consumer: Consumer = kafka_consumer(settings, job.group, patience)
-        self.producer = TransactionalProducer(
+        self.producer = ExactlyOnce(
             lambda: transactional_producer(settings, job), job.identity, Failpoints()
         )
         self.producer.renew()
@@ -159,7 +154,7 @@ class Member:
 
     def deliver(self, metadata_now: Any = None) -> None:
         batch = self.batch
-        self.producer.send(
+        self.producer.deliver(
             batch.outputs, self.positions(batch), metadata_now or self.intake.check_metadata
         )
 
@@ -217,7 +212,7 @@ def test_member_that_joins_again_has_forgotten_what_it_took(
     assert old.batch.inputs == 0
     # Negative control: with metadata read anew the broker takes the old outputs, and every record
     # is there twice.
-    old.producer.send(taken.outputs, old.positions(taken), old.consumer.consumer_group_metadata)
+    old.producer.deliver(taken.outputs, old.positions(taken), old.consumer.consumer_group_metadata)
     assert Counter(committed_values(settings, topics[1])) == Counter(2 * VALUES)
 
 
@@ -229,8 +224,6 @@ def test_delivery_of_an_unchanged_group_is_stored(
     wait_until(lambda: member.take() == len(VALUES))
 
     positions = member.positions(member.batch)
-    ExactlyOnce(member.producer, Failpoints()).deliver(
-        member.batch.outputs, positions, member.intake.check_metadata
-    )
+    member.producer.deliver(member.batch.outputs, positions, member.intake.check_metadata)
     member.intake.close()
     assert committed_values(settings, topics[1]) == VALUES

@@ -15,14 +15,15 @@ from confluent_kafka.admin import NewTopic
 from runtime.connect import kafka_admin
 from runtime.kafka.reader import read_to_end, read_to_high_watermark
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.build import job_consumer, job_state, transactional_producer
-from runtime.processor.commit import failpoints
-from runtime.processor.commit.delivery import ExactlyOnce
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.positions import KafkaGroupPositions
-from runtime.processor.commit.transaction import TransactionalProducer
+from runtime.processor.delivery import (
+    FAILPOINTS,
+    ExactlyOnce,
+    Failpoints,
+)
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
+from runtime.processor.positions import KafkaGroupPositions
+from runtime.processor.service import job_consumer, job_state, transactional_producer
 from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
@@ -104,10 +105,10 @@ def after_kills(kafka: str, settings: Settings) -> Iterator[dict[str, Names]]:
         "TALLY_TRANSACTION_RECORDS": str(INPUTS),
     }
     with (
-        new_topics(settings, len(failpoints.NAMES)) as found,
+        new_topics(settings, len(FAILPOINTS)) as found,
         starter(variables) as start,
     ):
-        cases = dict(zip(failpoints.NAMES, found, strict=True))
+        cases = dict(zip(FAILPOINTS, found, strict=True))
         for names in found:
             send_values(settings, names.source, VALUES)
         killed = [
@@ -124,7 +125,7 @@ def after_kills(kafka: str, settings: Settings) -> Iterator[dict[str, Names]]:
         yield cases
 
 
-@pytest.mark.parametrize("moment", failpoints.NAMES)
+@pytest.mark.parametrize("moment", FAILPOINTS)
 def test_kill_at_any_step_leaves_each_count_told_once(
     after_kills: dict[str, Names], settings: Settings, moment: str
 ) -> None:
@@ -168,13 +169,13 @@ def test_commit_that_fails_leaves_each_count_told_once(
         made.append(producer if made else Failing(producer, how))
         return made[-1]
 
-    producer = TransactionalProducer(make, job.identity, Failpoints(), deadline_seconds=0.0)
+    delivery = ExactlyOnce(make, job.identity, Failpoints(), deadline_seconds=0.0)
     consumer = job_consumer(settings, job)
     reading = IntakeOptions(job.topics, job.step.event_time, AlignmentLimits(600))
     processor = Processor(
         Intake(consumer, reading, KafkaGroupPositions(settings, consumer)),
         job.step,
-        ExactlyOnce(producer, Failpoints()),
+        delivery,
         BatchLimits(INPUTS),
         job_state(settings, job),
     )

@@ -8,13 +8,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.build import job_consumer, transactional_producer
-from runtime.processor.commit.delivery import ExactlyOnce
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.positions import KafkaGroupPositions
-from runtime.processor.commit.transaction import TransactionalProducer
+from runtime.processor.delivery import ExactlyOnce, Failpoints
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
+from runtime.processor.positions import KafkaGroupPositions
+from runtime.processor.service import job_consumer, transactional_producer
 from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     committed_values,
@@ -56,9 +54,7 @@ def test_commit_without_answer_is_redone_from_what_the_brokers_have(
         made.append(producer if made else LostAnswer(producer, applied))
         return made[-1]
 
-    delivery = ExactlyOnce(
-        TransactionalProducer(make, job.identity, Failpoints(), deadline_seconds=0.0), Failpoints()
-    )
+    delivery = ExactlyOnce(make, job.identity, Failpoints(), deadline_seconds=0.0)
     consumer = job_consumer(settings, job)
     intake = Intake(
         consumer,

@@ -5,8 +5,7 @@ import sys
 from unittest.mock import patch
 
 from alerting.stream.feed import TopicFeed
-from runtime.http.protocol import ConnectionLimits
-from runtime.http.server import ServerOptions, serve
+from runtime.http.server import ConnectionLimits, ServerOptions, serve
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.integration.serving.test_process import free_port

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alerting.publish.tables import AlertTables, FiledAlert
+from alerting.publish import AlertTables, FiledAlert
 from runtime.connect import cassandra_session
 from serving.storage.views import ViewReader
 from tally.alerts.message import encode_alert

@@ -11,8 +11,7 @@ import pytest
 from cassandra.cluster import Session
 
 from alerting.alert.current_state import current_states, episode_ids, open_alert
-from alerting.publish.projector import Projector
-from alerting.publish.tables import AlertTables, FiledAlert
+from alerting.publish import AlertTables, FiledAlert, Projector
 from runtime.connect import cassandra_session
 from runtime.process.heartbeat import Heartbeat
 from tally.alerts.message import Alert, decode_alert, encode_alert

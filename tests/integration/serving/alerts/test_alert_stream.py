@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from alerting.publish.tables import AlertTables, FiledAlert
+from alerting.publish import AlertTables, FiledAlert
 from alerting.stream.place import parse_position
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.kafka.reader import read_to_end

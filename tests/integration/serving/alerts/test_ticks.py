@@ -12,13 +12,15 @@ from threading import Event, Thread
 import msgspec
 import pytest
 
-from alerting.watermark.ticker import TOPIC, Ticker, broker_millis, read_ticks
+from alerting.watermark.ticker import TOPIC, Ticker, read_ticks
 from ops.local.processes.service import Site
+from runtime.kafka.broker_clock import read_broker_time
 from runtime.kafka.reader import read_to_end
 from runtime.registry.sources import FAMILIES
 from tally.alerts.tick import Tick
 from tally.config.settings import Settings
 from tally.events.identity import partition_number
+from tally.time.instants import to_millis
 from tests.integration.speed.test_job import job, wait_until
 from tests.support.clients.producers import connected_producer
 from tests.support.sources.canonical import receipt
@@ -64,7 +66,7 @@ class Running:
         interval = {**TRAFFIC, "store_id": str(STORE), "happened_at": at[:17] + "00+00:00"}
         producer.produce("raw-traffic", encoded(interval))
         assert producer.flush(30) == 0
-        return broker_millis(self.settings)
+        return to_millis(read_broker_time(self.settings))
 
     def through(self, family: str) -> dict[int, int]:
         """What the next tick says, by partition; 0 where nothing."""
@@ -132,7 +134,7 @@ def test_ticks_go_on_while_records_flow_and_in_partitions_without_any(pipeline: 
 def test_open_transaction_holds_back_its_partition_alone(pipeline: Running) -> None:
     partition = own(pipeline)
     with open_transaction(pipeline.settings, partition):
-        opened = broker_millis(pipeline.settings)
+        opened = to_millis(read_broker_time(pipeline.settings))
 
         assert pipeline.stands_still("sales", opened, partition)
         others = pipeline.through("sales")
@@ -145,7 +147,7 @@ def test_open_transaction_holds_back_its_partition_alone(pipeline: Running) -> N
 
 def test_without_the_normaliser_the_source_that_waits_stands_still(pipeline: Running) -> None:
     pipeline.stop(NORMALISER)
-    before = broker_millis(pipeline.settings)
+    before = to_millis(read_broker_time(pipeline.settings))
     sold = pipeline.sell()
 
     assert pipeline.stands_still("sales", sold, own(pipeline))
@@ -159,7 +161,7 @@ def test_without_the_speed_layer_the_partition_with_records_stands_still(
     pipeline: Running,
 ) -> None:
     pipeline.stop(SPEED)
-    before = broker_millis(pipeline.settings)
+    before = to_millis(read_broker_time(pipeline.settings))
     sold = pipeline.sell()
     partition = own(pipeline)
 

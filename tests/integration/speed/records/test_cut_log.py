@@ -11,12 +11,12 @@ from ops.local.processes.service import Site
 from ops.local.services import catalogue
 from ops.local.stack import control
 from runtime.kafka.log_identity import read_topic_ids
-from speed_layer.input.source import read_retained_offsets, refuse_data_loss
-from speed_layer.progress.topic_identity import (
+from speed_layer.checkpoint_files import (
     TopicIdentity,
     store_topic_identities,
     verify_topic_identity,
 )
+from speed_layer.session import read_retained_offsets, refuse_data_loss
 from tally.errors import DataLoss
 from tally.events.identity import partition_number
 from tests.integration.speed.query import NOON

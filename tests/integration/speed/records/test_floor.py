@@ -9,16 +9,16 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from runtime.registry.sources import SALES, TRAFFIC
-from speed_layer.input.session import Driver, StartOptions
-from speed_layer.job import parse_starting_offsets
-from speed_layer.progress.start_position import (
+from speed_layer.checkpoint_files import (
     StartPosition,
     compute_floor,
     floor_above,
     load_start_position,
     resolve_start_position,
 )
-from speed_layer.state.partition_reports import parse_reports
+from speed_layer.job import parse_starting_offsets
+from speed_layer.session import Driver, StartOptions
+from speed_layer.state.records import parse_reports
 from speed_layer.views import QUERY
 from tally.errors import TallyError
 from tally.events.identity import partition_number

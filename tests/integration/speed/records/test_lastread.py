@@ -11,15 +11,15 @@ from confluent_kafka.admin import NewTopic
 
 from runtime.connect import kafka_admin
 from runtime.kafka.log_identity import read_topic_ids
-from speed_layer.input.source import read_retained_offsets
-from speed_layer.progress.topic_identity import (
+from speed_layer.checkpoint_files import (
     TopicCheckpoint,
     TopicIdentity,
     load_topic_identities,
     store_topic_identities,
     verify_topic_identity,
 )
-from speed_layer.state.partition_reports import parse_reports
+from speed_layer.session import read_retained_offsets
+from speed_layer.state.records import parse_reports
 from tally.config.settings import Settings
 from tally.errors import DataLoss
 from tally.events.identity import partition_number

@@ -6,11 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from speed_layer.input.session import Driver, StartOptions
-from speed_layer.progress.progress import Progress, progress_file
-from speed_layer.progress.start_position import StartPosition, compute_floor
-from speed_layer.progress.topic_identity import TopicCheckpoint, TopicIdentity
-from speed_layer.state.partition_reports import parse_reports
+from speed_layer.checkpoint_files import (
+    StartPosition,
+    TopicCheckpoint,
+    TopicIdentity,
+    compute_floor,
+)
+from speed_layer.progress import Progress, progress_file
+from speed_layer.session import Driver, StartOptions
+from speed_layer.state.records import parse_reports
 from tally.events.identity import partition_number
 from tests.integration.speed.query import NOON, OnTopic, Report, SpeedQuery
 from tests.support.sources.canonical import receipt

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from ingest.sources.sales.record import CanonicalReceipt
-from speed_layer.input.source import read_canonical_stream
 from speed_layer.receipts import start_receipts
-from speed_layer.state.partition_reports import parse_reports
+from speed_layer.session import read_canonical_stream
+from speed_layer.state.records import parse_reports
 from tally.events.identity import partition_number
 from tests.integration.speed.query import NOON, Report, SpeedQuery, last_report
 from tests.integration.speed.records.test_unreadable import UNREADABLE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from speed_layer.state.partition_reports import parse_reports
+from speed_layer.state.records import parse_reports
 from tally.events.identity import partition_number
 from tests.integration.speed.query import SpeedQuery
 from tests.support.clients.producers import connected_producer

@@ -9,9 +9,9 @@ import pytest
 from cassandra.cluster import Session
 
 from runtime.registry.sources import SALES
-from speed_layer.progress.progress import LONGEST_PERIOD_MILLIS, CompleteFrom, complete_from
-from speed_layer.progress.start_position import StartPosition
-from speed_layer.state.partition_reports import PartitionReport, parse_reports
+from speed_layer.checkpoint_files import StartPosition
+from speed_layer.progress import LONGEST_PERIOD_MILLIS, CompleteFrom, complete_from
+from speed_layer.state.records import PartitionReport, parse_reports
 from tally.algebra.parts import Sum
 from tally.families.epochs import RaisedEpoch
 from tally.families.family import Family, RecordFields

@@ -9,10 +9,9 @@ from functools import partial
 
 from alerting.alert.ids import Chain
 from alerting.alert.published import PublishedAlert
-from alerting.episodes.affected_days import ChainDays, FoldedDays, Refolding, refold
+from alerting.episodes.affected_days import ChainDays, FoldedDays, FoldTimeline, Refolding, refold
 from alerting.episodes.alert_diff import EvaluationContext, Transition, diff_alerts
 from alerting.episodes.fold import WindowVerdict
-from alerting.episodes.fold_line import FoldTimeline
 from alerting.episodes.verdict import WindowFacts, evaluate_window
 from alerting.rules.rule import Rule, Threshold
 from tally.time.windows import WINDOW_MILLIS

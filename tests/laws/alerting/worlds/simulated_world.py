@@ -7,9 +7,8 @@ from itertools import combinations
 from msgspec import structs
 
 from alerting.alert.published import PublishedAlert
-from alerting.episodes.affected_days import ChainDays, FoldedDays, refold
+from alerting.episodes.affected_days import ChainDays, FoldedDays, FoldTimeline, refold
 from alerting.episodes.fold import WindowVerdict
-from alerting.episodes.fold_line import FoldTimeline
 from alerting.rules.rule import Rule
 from tests.laws.alerting.worlds.alert_evaluation import RULES, Memory, chain_of, instant, number
 from tests.laws.alerting.worlds.alert_shop import DAY, DAYS, STORES, UNPUBLISHED, WINDOWS, must

@@ -6,11 +6,11 @@ from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.controls import AlertChannel
 from alerting.deliver.state.records import DeliveryChange, DeliveryDecision, WebhookMessage
 from alerting.deliver.state.routing import DeliveryRules, StoreFacts
-from runtime.outbound.records import TickTime
+from runtime.outbound.engine import TickTime
 from tally.alerts.message import Alert, AlertWindow, EpisodeSpan, Evidence, ReadRows
 from tally.time.instants import format_utc, from_millis
 

@@ -14,8 +14,7 @@ from alerting.deliver.state.attempts import (
     give_up_overdue,
 )
 from alerting.deliver.state.records import WebhookMessage
-from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.retries import DELAYS
+from runtime.outbound.caller import DELAYS, OutboundAnswer
 from tests.unit.alerting.deliver.deliveries import HOUR, MINUTE, NOON, SECOND, URL
 
 NOTHING = OutboundAnswer(error="no answer in 15 s")

@@ -5,6 +5,7 @@ import hmac
 import json
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.attempts import GIVES_UP_AFTER
 from alerting.deliver.state.records import WebhookMessage
 from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundAnswer, OutboundCaller
-from runtime.outbound.signing import SigningKeys
+from runtime.outbound.signing import read_signing_keys
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     MINUTE,
@@ -159,7 +160,9 @@ def test_a_secret_that_follows_another_between_two_attempts_signs_the_next_besid
         file.chmod(0o600)
 
     keep(old=old)
-    calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), SigningKeys(file)))
+    calls = webhook_calls(
+        OutboundCaller(parse_networks("127.0.0.0/8"), partial(read_signing_keys, file))
+    )
     step = Dispatcher(
         calls, lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories)
     )

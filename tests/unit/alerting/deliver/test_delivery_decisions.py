@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import Acknowledgement, Silence, Snooze
 from alerting.deliver.state.records import DeliveryDecision, WebhookMessage

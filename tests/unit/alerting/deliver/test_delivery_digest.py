@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from alerting.deliver.engine.digest import DigestSpan, digest_span
-from alerting.deliver.state.body import MAX_BYTES
+from alerting.deliver.overviews import DigestSpan, digest_span
 from alerting.deliver.state.controls import AlertChannel, decode_control
+from alerting.deliver.state.records import MAX_BYTES
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     NOON,

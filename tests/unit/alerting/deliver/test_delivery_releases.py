@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.body import MAX_BYTES, alert_body, alert_message_id, hash_id
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.controls import AlertChannel, Redelivery, Silence
+from alerting.deliver.state.records import MAX_BYTES, alert_body, alert_message_id, hash_id
 from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.records import DroppedRecord
+from runtime.outbound.engine import DroppedRecord
 from tally.alerts.message import ReadRows
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import (
     Acknowledgement,

@@ -3,7 +3,7 @@
 from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import AlertChannel, Silence
 from alerting.deliver.state.records import StoredDelivery, decode_record, encode_record, record_key
-from runtime.outbound.records import TickTime
+from runtime.outbound.engine import TickTime
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     NOON,

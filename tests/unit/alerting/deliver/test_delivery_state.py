@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from msgspec import structs
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.controls import (
     Acknowledgement,
     AlertControl,
@@ -19,7 +19,7 @@ from alerting.deliver.state.records import decode_record
 from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher, webhook_calls
 from runtime.outbound.caller import OutboundCaller
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from tests.support.stack.nominal_processor import lowest_ratio
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
@@ -132,7 +132,7 @@ def test_what_ended_long_ago_is_not_foreseen_and_is_deleted() -> None:
     settled: list[AlertControl] = [channel(), IN_FORCE, SNOOZED, *many]
     step = dispatcher(tick(1), *(record(CONTROLS, one) for one in settled))
     step.restore([])
-    known = [*step._engine(0).memory.holds.silences]
+    known = [*step._engine(0).memory.silences.values()]
     outputs = [*step.process(record(ALERTS, alert(1)))]
     step.close()
 

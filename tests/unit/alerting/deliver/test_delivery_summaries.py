@@ -3,12 +3,11 @@
 import json
 from zoneinfo import ZoneInfo
 
-from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.engine.summaries import WAIT
-from alerting.deliver.state.body import MAX_BYTES
-from alerting.deliver.state.records import WebhookMessage
+from alerting.deliver.engine import DeliveryEngine
+from alerting.deliver.overviews import WAIT
+from alerting.deliver.state.records import MAX_BYTES, WebhookMessage
 from alerting.deliver.state.routing import DeliveryRules, StoreFacts
-from runtime.outbound.records import TickTime
+from runtime.outbound.engine import TickTime
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     NOON,

@@ -1,12 +1,13 @@
 """Faults of our own side and of a receiver's configuration end no message while it can still come
 through; an answer counts from its head on."""
 
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.attempts import (
     GIVES_UP_AFTER,
     apply_answer,
@@ -16,8 +17,8 @@ from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundAnswer, OutboundCaller
-from runtime.outbound.records import UndeliveredMessages
-from runtime.outbound.signing import SigningKeys
+from runtime.outbound.engine import UndeliveredMessages
+from runtime.outbound.signing import read_signing_keys
 from tests.unit.alerting.deliver.deliveries import (
     MINUTE,
     NOON,
@@ -83,7 +84,9 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
     file = tmp_path / "secrets.json"
     file.write_text(SECRET)
     file.chmod(0o644)
-    calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), SigningKeys(file)))
+    calls = webhook_calls(
+        OutboundCaller(parse_networks("127.0.0.0/8"), partial(read_signing_keys, file))
+    )
     step = Dispatcher(
         calls, lambda n, memories: DeliveryEngine(DeliveryRules(), Town(), n, memories)
     )

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.call_limits import (
+from alerting.deliver.engine import DeliveryEngine
+from alerting.deliver.state.attempts import (
     MAX_ADDRESS_CALLS,
     MAX_CALLS,
     OPENS_AFTER,
@@ -25,8 +25,8 @@ from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundAnswer, OutboundCaller
-from runtime.outbound.calls import PlacedCall
-from runtime.processor.commit.record import Output
+from runtime.outbound.step import PendingCalls, PlacedCall
+from runtime.processor.step import Output
 from tests.unit.alerting.deliver.deliveries import (
     MINUTE,
     SECOND,
@@ -44,7 +44,7 @@ AWAY = OutboundAnswer(error="no answer in 15 s")
 TAKEN = OutboundAnswer(status=204)
 
 
-class HeldCalls:
+class HeldCalls(PendingCalls[WebhookMessage, OutboundAnswer]):
     """Calls that end when a test says so."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.controls import AlertControl
 from alerting.deliver.state.records import (
     GoneAddress,
@@ -21,7 +21,7 @@ from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from tally.alerts.message import Alert
 from tally.errors import BadSettings, UnrecoverableError
 from tests.unit.alerting.deliver.deliveries import NOON, SECOND, Town, alert, channel

@@ -2,11 +2,11 @@
 
 from msgspec import structs
 
-from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine import DeliveryEngine
 from alerting.deliver.state.controls import Redelivery
 from alerting.deliver.state.records import decode_record, encode_record
 from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.records import TickTime, UndeliveredMessages
+from runtime.outbound.engine import TickTime, UndeliveredMessages
 from tests.unit.alerting.deliver.deliveries import (
     MINUTE,
     NOON,

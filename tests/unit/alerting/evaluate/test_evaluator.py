@@ -10,7 +10,7 @@ import pytest
 from alerting.evaluate import step
 from alerting.evaluate.step import TICKS, UPDATES
 from alerting.rules.rule import Threshold
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 from tally.config.settings import Settings
 from tally.errors import RetryLater
 from tally.families.family import Family

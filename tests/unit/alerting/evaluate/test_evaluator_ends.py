@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 
 from alerting.rules.rule import InGroup, RuleVersion
-from serving.metrics import catalogue
-from serving.metrics.catalogue import Metric
+from serving.questions import catalogue
+from serving.questions.catalogue import Metric
 from tally.alerts.message import Alert
 from tally.config.settings import Settings
 from tally.errors import UnknownName

@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
-from statistics import median
 from typing import Any
 
 import pytest
@@ -83,10 +82,10 @@ def test_each_rule_is_folded_once_more_however_many_wait_for_it(
 
 
 def test_thirty_rules_that_wait_for_each_other_cost_half_as_much_again_at_most() -> None:
-    # In turns, so that a quieter moment is everybody's.
+    # In turns, and the least of each: what else runs on the machine only adds.
     runs = [(seconds(RULES, waits=True), seconds(RULES, waits=False)) for _ in range(RUNS)]
 
-    waiting, plain = (median(some) for some in zip(*runs, strict=True))
+    waiting, plain = (min(some) for some in zip(*runs, strict=True))
 
     assert waiting <= 1.5 * plain, (waiting, plain)
 

@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from alerting.evaluate.scope.calendar import StoreCalendarDays, WindowSpan, windows_in_schedule
 from alerting.evaluate.scope.rule_set import RuleSet
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan, windows_in_schedule
 from alerting.evaluate.snapshot.window_facts import exact_value
-from alerting.evaluate.verdicts.messages import json_number
+from alerting.evaluate.verdicts.store_evaluator import json_number
 from alerting.rules.rule import ClockHours, Rule, Threshold
 from serving.cells.cells import Cell
-from serving.metrics.catalogue import metric
+from serving.questions.catalogue import metric
 from serving.questions.stores import Store
 from tally.alerts.tick import Tick, last_closed_end
 from tally.algebra.merge import Axes, Parts
@@ -45,7 +45,7 @@ def test_local_day_has_the_windows_of_its_clock(noon: str, count: int) -> None:
 
     assert len(day.windows) == count
     assert {rome().day(one) for one in day.windows} == {day}
-    assert rome().starts(day.start, day.end + 1) == [day.start, day.end]
+    assert rome().day_starts(WindowSpan(day.start, day.end + 1)) == [day.start, day.end]
 
 
 def local(days: StoreCalendarDays, windows: frozenset[int]) -> str:

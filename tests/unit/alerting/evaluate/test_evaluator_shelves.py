@@ -9,13 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alerting.evaluate.snapshot.shelves import DayShelves
+from alerting.evaluate.snapshot.stock import DayShelves
 from alerting.evaluate.verdicts import facts_cache
 from alerting.rules.conditions import matches_condition
 from alerting.rules.rule import Threshold
-from tally.algebra.level import Level
+from tally.algebra.level import Level, OnHand, StockLevels, WindowStock
 from tally.algebra.parts import Value
-from tally.algebra.shelf import OnHand, StockLevels, WindowStock
 from tests.support.alerts.evaluated_shelves import look, sell, stock_up
 from tests.support.evaluation.evaluating import Watched, Watching
 

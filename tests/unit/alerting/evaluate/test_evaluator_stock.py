@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from alerting.rules.rule import Threshold
-from serving.stock import items
+from serving import items
 from tally.alerts.message import Alert
 from tests.support.alerts.evaluated_shelves import (
     INVENTORY,

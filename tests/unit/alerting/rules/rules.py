@@ -6,8 +6,7 @@ import pytest
 
 from alerting.rules.checks import MetricFacts, RuleCatalogue
 from alerting.rules.rule import Rule
-from alerting.rules.rule_file import validate_rule
-from alerting.rules.store.files import parse_rule_yaml
+from alerting.rules.rule_file import parse_rule_yaml, validate_rule
 from tally.errors import BadRule
 
 COUNTERS = ("traffic",)

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from alerting.queries.known_rules import CACHE_SECONDS, RuleRepository
-from alerting.rules.changes import plan_rule
-from alerting.rules.versions import RuleHistory
+from alerting.rules.versions import RuleHistory, plan_rule
 from tally.errors import ViewsUnreachable
 from tests.support.evaluation.evaluating import BUSY, SILENT, in_force
 from tests.support.evaluation.simulating import AwayRules, WrittenRules

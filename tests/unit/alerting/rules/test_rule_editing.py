@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
-from alerting.queries.known_rules import RuleRepository
-from alerting.queries.rule_editing import MAX_TEXT_BYTES, RuleDraft, RuleEditService, check_draft
+from alerting.queries.known_rules import (
+    MAX_TEXT_BYTES,
+    RuleDraft,
+    RuleEditService,
+    RuleRepository,
+    check_draft,
+)
 from alerting.rules.rule import ClockHours, InGroup, Rule, RuleVersion, rule_to_fields
-from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml
+from alerting.rules.rule_file import dump_rule_yaml, parse_rule_yaml
 from alerting.rules.versions import RuleHistory, StoredRule
 from runtime.registry.strict_yaml import find_yaml_lines
 from tally.errors import RuleConflict, StackError, UnknownName, ViewsUnreachable

@@ -15,8 +15,7 @@ from alerting.rules.rule import (
     Threshold,
     rule_to_fields,
 )
-from alerting.rules.rule_file import rule_from_fields
-from alerting.rules.store.files import parse_rule_yaml
+from alerting.rules.rule_file import parse_rule_yaml, rule_from_fields
 from tests.unit.alerting.rules.rules import CATALOGUE, GOOD, problems, rule, told
 
 TEXT = """

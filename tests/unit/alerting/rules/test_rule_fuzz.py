@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alerting.rules.rule import rule_to_fields
-from alerting.rules.rule_file import rule_from_fields, validate_rule
-from alerting.rules.store.files import MAX_BYTES, parse_rule_yaml
+from alerting.rules.rule_file import MAX_BYTES, parse_rule_yaml, rule_from_fields, validate_rule
 from alerting.rules.versions import RuleRecord, StoredRule, parse_entry
 from tally.errors import BadRule
 from tests.unit.alerting.rules.rules import CATALOGUE, GOOD, problems

@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 
 from alerting.episodes.verdict import evaluate_window
-from alerting.evaluate.snapshot.rule_readings import resolve_metrics
-from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
+from alerting.evaluate.scope.rule_set import resolve_metrics
+from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader, list_requests
 from alerting.evaluate.snapshot.window_facts import WindowCells, build_facts
 from alerting.health import service as health_service
 from alerting.health.service import RuleHealthService, UnevaluatedCounter
@@ -123,7 +123,7 @@ def test_whatever_cannot_be_evaluated_gets_no_verdict(
     snapshot = SnapshotReader(views, StoreRegistry.load(settings), settings)
     known_by = checked.evaluation_tick(state.tick)
     span = snapshot.days(store_id).day(to_millis(at(NOW))).cut_at(known_by.closed)
-    asyncio.run(snapshot.read(checked.list_requests(store_id, span)))
+    asyncio.run(snapshot.read(list_requests(rule, metrics, store_id, span)))
 
     read = HealthTarget(store_id, date(2026, 11, 1), snapshot, state)
     reasons = dict(find_day_reasons(checked, read, span))

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from alerting.rules.changes import plan_retirement, plan_rule
 from alerting.rules.rule import COSMETIC_FIELDS, Rule, RuleVersion, version_at
 from alerting.rules.versions import (
     RuleHistory,
@@ -17,6 +16,8 @@ from alerting.rules.versions import (
     StoredRule,
     effective_from,
     meaning_fields,
+    plan_retirement,
+    plan_rule,
 )
 from schemas.loader import FOLDER
 from tally.errors import TallyError

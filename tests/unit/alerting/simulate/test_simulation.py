@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from alerting.rules.rule import Threshold
-from alerting.simulate import simulator
+from alerting.simulate import service
 from tally.time.instants import to_millis
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, Watching, sold
 from tests.support.evaluation.simulating import EVE, clocks, served, simulated
@@ -139,7 +139,7 @@ def test_rule_in_unless_holds_back_here_too(begun: Watching) -> None:
 def test_stores_come_in_pages_whole_and_once(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulator, "MAX_STORE_DAYS", 1)
+    monkeypatch.setattr(service, "MAX_STORE_DAYS", 1)
     store = watched(BUSY)
     for one in ("367", "406", "500"):
         store.store = one

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from alerting.rules.rule import Threshold
-from alerting.simulate import simulator
+from alerting.simulate import service
 from alerting.simulate import store as simulation
-from alerting.simulate.findings import SimulatedPage
+from alerting.simulate.service import SimulatedPage
 from tally.errors import BadQuery
 from tally.time.instants import to_millis
 from tests.support.alerts.alerts import id_of
@@ -193,7 +193,7 @@ def test_a_rule_that_waits_for_a_sold_out_article_waits_here_too(shop: Watching)
 def test_stores_come_in_pages_of_so_many_days(
     shop: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulator, "MAX_SHELF_DAYS", 1)
+    monkeypatch.setattr(service, "MAX_SHELF_DAYS", 1)
     shelves = shop()
     for family in (INVENTORY, SALES):
         shelves.store = "406"

@@ -6,11 +6,14 @@ from threading import Event
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.simulate import simulator
-from alerting.simulate.findings import SimulationRequest
-from alerting.simulate.service import MAX_WAITING, SimulationQueue
-from alerting.simulate.simulator import _thread_reader
+from alerting.evaluate.scope.calendar import WindowSpan
+from alerting.simulate import service
+from alerting.simulate.service import (
+    MAX_WAITING,
+    SimulationQueue,
+    SimulationRequest,
+    _thread_reader,
+)
 from alerting.simulate.store import StoreSimulation
 from tally.errors import SimulationsBusy
 from tally.time.instants import to_millis
@@ -58,7 +61,7 @@ def test_a_thread_at_work_for_a_client_that_is_gone_is_told_to_stop(
         assert stopped[0].wait(SECONDS)
         ended.set()
 
-    monkeypatch.setattr(simulator, "_thread_reader", read_by)
+    monkeypatch.setattr(service, "_thread_reader", read_by)
     monkeypatch.setattr(StoreSimulation, "simulate", simulated)
     simulations = simulations_over(
         MemoryViews(example()), ListedRules(in_force(BUSY, "2026-11-20T00:00"))

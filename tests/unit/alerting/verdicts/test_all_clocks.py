@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from alerting.deliver.engine.digest import digest_span
+from alerting.deliver.overviews import digest_span
 from alerting.deliver.state.clock_times import (
     QuietHours,
     parse_quiet_spans,

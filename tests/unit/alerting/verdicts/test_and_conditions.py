@@ -15,10 +15,9 @@ from alerting.episodes.verdict import (
     WindowPhase,
     evaluate_window,
 )
-from alerting.rules.changes import plan_rule
 from alerting.rules.rule import FurtherCondition, Rule, Threshold
-from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml
-from alerting.rules.versions import RuleRecord, StoredRule
+from alerting.rules.rule_file import dump_rule_yaml, parse_rule_yaml
+from alerting.rules.versions import RuleRecord, StoredRule, plan_rule
 from runtime.registry.sources import TRAFFIC
 from tally.errors import BadRule
 from tests.support.alerts.store_evaluation import StoreEvaluation

@@ -10,18 +10,20 @@ import pytest
 from alerting.rules.conditions import matches_condition, threshold_value
 from alerting.rules.rule import AgainstBaseline
 from tally.alerts.baseline import (
-    NO_DAY,
     BaselineSample,
     EarlierDay,
     WindowBaseline,
+    build_snapshot,
     compute_baselines,
     earlier_dates,
+    first_served_day,
+    parse_snapshot,
 )
-from tally.alerts.baseline_snapshot import build_snapshot, first_served_day, parse_snapshot
 from tests.support.evaluation.baselines import serving
 
 TEN, NINE = 10 * 60, 9 * 60
 LESS = AgainstBaseline("same_weekday_4w", "<= -30 %")
+NO_DAY = EarlierDay((), is_complete=False, has_events=False)
 CLOSED = EarlierDay(((TEN, BaselineSample(0)),), has_events=False)
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from alerting.rules.checks import find_unsupported_field
+from alerting.rules.checks import find_unsupported_field, rule_catalogue
 from alerting.rules.rule import Threshold
 from alerting.rules.rule_file import validate_rule
-from alerting.rules.store.catalogue import rule_catalogue
 from tally.errors import BadRule
 from tests.unit.alerting.rules.rules import CATALOGUE, rule, told
 

@@ -9,7 +9,7 @@ import pytest
 from alerting.episodes.fold import Episode, VerdictRange, fold, reduce_to_grain
 from alerting.episodes.verdict import CLEARS, LEAVES, RAISES
 from alerting.rules.rule import Rule, Threshold
-from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml
+from alerting.rules.rule_file import dump_rule_yaml, parse_rule_yaml
 from tally.errors import BadRule
 from tests.support.evaluation.evaluating import DAY, Watching, said, sold
 from tests.support.evaluation.simulating import clocks, served, simulated

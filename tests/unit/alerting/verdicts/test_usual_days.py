@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import pytest
 
+from alerting.evaluate.scope.rule_set import BaselineRequest
 from alerting.evaluate.snapshot import baseline_days
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
-from alerting.evaluate.snapshot.rule_readings import BaselineRequest
 from runtime.registry.sources import TRAFFIC
 from serving.questions.stores import StoreRegistry
 from tally.alerts.baseline import WindowBaseline

@@ -12,12 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from alerting.rules.rule import Rule, Threshold
-from ingest.sources.traffic.contract import shares
-from ingest.sources.traffic.record import CanonicalInterval
+from ingest.sources.traffic.contract import CanonicalInterval, shares
 from runtime.registry.sources import TRAFFIC
-from serving.storage.rows import Activity, ViewRow
-from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
-from tally.algebra.parts import Value
+from serving.storage.tables import Activity, ViewRow
+from tally.algebra.parts import KeyedSpans, KeyedSum, Value
 from tally.config.settings import Settings
 from tally.time.instants import parse_instant, to_millis
 from tally.time.windows import window_start

@@ -9,6 +9,7 @@ from alerting.watermark import ticker
 from alerting.watermark.ticker import Ticker
 from tally.alerts.tick import Tick, merge_ticks
 from tally.config.settings import Settings
+from tally.time.instants import from_millis
 
 SETTINGS = Settings.load({"TALLY_PARTITIONS": "2"})
 BEGIN = 1_795_694_400_000
@@ -24,7 +25,7 @@ class Topic:
     def __init__(self) -> None:
         self.records: dict[int, list[Tick]] = {0: [], 1: []}
 
-    def known(self, _settings: Settings) -> dict[int, Tick]:
+    def known(self, _settings: Settings, **_newest: bool) -> dict[int, Tick]:
         return {
             number: merge_ticks(Tick(), records[-1])
             for number, records in self.records.items()
@@ -56,14 +57,13 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 
     monkeypatch.setattr(ticker, "open_pipeline", pipeline)
     monkeypatch.setattr(ticker, "read_ticks", there.known)
-    monkeypatch.setattr(ticker, "read_newest_ticks", there.known)
-    monkeypatch.setattr(ticker, "broker_millis", lambda _settings: BEGIN)
+    monkeypatch.setattr(ticker, "read_broker_time", lambda _settings: from_millis(BEGIN))
     return there
 
 
 def ticker_of(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Ticker:
     one = Ticker(SETTINGS)
-    monkeypatch.setattr(one._sender, "send", topic.send)
+    monkeypatch.setattr(one, "_send", topic.send)
     monkeypatch.setattr(one._views, "flip_tokens", lambda _families: {})
     return one
 

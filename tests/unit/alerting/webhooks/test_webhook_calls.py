@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from alerting.deliver.state.call_limits import MAX_ADDRESS_CALLS
+from alerting.deliver.state.attempts import MAX_ADDRESS_CALLS
 from alerting.deliver.state.records import WebhookMessage
 from alerting.deliver.step import webhook_calls
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundAnswer, OutboundCaller
-from runtime.outbound.calls import PendingCalls, PlacedCall
+from runtime.outbound.step import PendingCalls, PlacedCall
 from tests.unit.alerting.deliver.test_delivery_attempts import message
 from tests.unit.alerting.dispatch.test_dispatcher_step import wait_for
 from tests.unit.alerting.webhooks.receivers import receiver, status

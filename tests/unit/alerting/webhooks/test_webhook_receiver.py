@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from tenacity import retry, stop_after_delay, wait_fixed
 
-from alerting.deliver.state.body import alert_body, alert_message_id
+from alerting.deliver.state.records import alert_body, alert_message_id
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller, OutboundRequest
 from runtime.outbound.signing import secret_key

@@ -1,11 +1,12 @@
 """The file of what signs webhooks."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from runtime.outbound.signing import SigningKeys, secret_key
+from runtime.outbound.signing import read_signing_keys, secret_key
 from tally.errors import BadSettings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -19,7 +20,7 @@ def kept(folder: Path, content: str, mode: int = 0o600) -> Path:
 
 
 def test_a_secret_is_read_when_it_is_needed(tmp_path: Path) -> None:
-    keys = SigningKeys(kept(tmp_path, json.dumps({"old": SECRET})))
+    keys = partial(read_signing_keys, kept(tmp_path, json.dumps({"old": SECRET})))
     assert keys(("old",)) == [secret_key(SECRET)]
 
     new = "whsec_" + "bmV3" * 8
@@ -44,11 +45,11 @@ def test_a_file_that_does_not_fit_is_refused_and_nothing_of_it_is_told(
     tmp_path: Path, content: str, mode: int, words: str
 ) -> None:
     with pytest.raises(BadSettings, match=words) as found:
-        SigningKeys(kept(tmp_path, content, mode))(("old",))
+        read_signing_keys(kept(tmp_path, content, mode), ("old",))
 
     assert SECRET.removeprefix("whsec_") not in str(found.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="TALLY_WEBHOOK_SECRETS"):
-        SigningKeys(tmp_path / "none.json")(("old",))
+        read_signing_keys(tmp_path / "none.json", ("old",))

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-MAX_LINES, MAX_BODY_LINES, MAX_PARAMETERS, MAX_LINES_UNDOCUMENTED = 300, 50, 5, 3
+MAX_LINES, MAX_BODY_LINES, MAX_PARAMETERS, MAX_LINES_UNDOCUMENTED = 400, 50, 5, 3
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

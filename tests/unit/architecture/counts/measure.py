@@ -23,10 +23,10 @@ from tests.unit.architecture.counts.number import Number, share
 from tests.unit.architecture.counts.sources import PACKAGES, ROOT, module_name, parsed, python_files
 
 WIDE, DENSE = 100, 25
-# Of the longest chain of imports; to be lowered to 24.
+# Modules of the longest chain of imports.
 IMPORT_DEPTH = 24
-# Of the product with its benchmarks; to be lowered by some 9,000.
-LINES = 76_690
+# Of the product with its benchmarks.
+LINES = 67_900
 # Files and folders whose lines may be denser, each with the reason: tables of data. None is.
 MAY_BE_DENSE: Mapping[str, str] = {}
 # Parted, so that this line is none of them.
@@ -59,7 +59,7 @@ def numbers() -> list[Number]:
         Number("lines", sum(lengths), most=LINES),
         Number("file median", median(lengths)),
         Number("file p90", _p90(lengths)),
-        Number("file max", max(lengths), most=300),
+        Number("file max", max(lengths), most=400),
         Number("body median", median(bodies), most=8),
         Number("body p90", _p90(bodies), most=26),
         Number("body max", max(bodies), most=50),

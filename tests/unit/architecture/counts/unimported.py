@@ -17,7 +17,7 @@ NAMES: dict[str, dict[str, str]] = {
         "batch_layer": "the command becomes the job, of which it imports nothing",
     },
     "ops.docs.api": {"ingest": "the page has a link to the schema of a source's message"},
-    "ops.docs.pages": {
+    "ops.docs.__main__": {
         "ingest": "the gateway tells of its addresses in a process of its own",
         "web": "the API tells of its addresses in a process of its own",
     },
@@ -27,8 +27,8 @@ NAMES: dict[str, dict[str, str]] = {
         "batch_layer": "the master ingest is started as a service",
         "alerting": "its processes are started as services",
         "inventory": "its processes are started as services",
+        "dags": "Airflow is told where they lie",
     },
-    "ops.local.services.airflow": {"dags": "Airflow is told where they lie"},
 }
 _PATH = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w.-]+/")
 

@@ -112,7 +112,7 @@ def numbers() -> list[Number]:
 
 
 # Where the walks are; whoever shortens one lowers its number.
-RECEIPT_FILES, RECEIPT_FORWARD, ALERT_FILES = 68, 44.8, 86
+RECEIPT_FILES, RECEIPT_FORWARD, ALERT_FILES = 61, 46.6, 65
 
 
 def main() -> int:

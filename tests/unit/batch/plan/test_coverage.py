@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from batch_layer.views.plan.coverage import (
+from batch_layer.views.compute.scope import (
     Claim,
     Coverage,
 )

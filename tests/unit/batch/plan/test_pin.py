@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime
 
-from batch_layer.views.plan.pin import Pin
+from batch_layer.views.compute.pin import Pin
 from tally.families.generation import Generation
 
 EARLY, LATE = datetime(2017, 3, 6, 9, 7, tzinfo=UTC), datetime(2017, 3, 6, 11, 59, tzinfo=UTC)

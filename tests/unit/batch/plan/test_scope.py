@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from batch_layer.views.plan.coverage import Coverage
-from batch_layer.views.plan.scope import (
+from batch_layer.views.compute.scope import (
+    Coverage,
     RebuildRequest,
     RebuildScope,
     all_days,

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingest.installation.arrival import Rules
-from ingest.sources.traffic.contract import shares
-from ingest.sources.traffic.record import CanonicalInterval
+from ingest.sources.traffic.contract import CanonicalInterval, shares
 from tally.config.settings import Settings
 from tests.unit.ingest.messages import TRAFFIC, interval
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.contract.vendor import UnreadablePart, collect_parts
-from ingest.contract.work import WorkBudget
+from ingest.contract.vendor import UnreadablePart, WorkBudget, collect_parts
 from tally.errors import RejectedEvent
 from tests.unit.ingest.gateway.counter_gateway import (
     DEEP,

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ingest.installation.arrival import Sensor
-from runtime.registry.sensors import SensorEntry
+from runtime.registry.store_fields import SensorEntry
 from tally.errors import RejectedEvent
 from tests.unit.ingest.messages import RULES, interval
 

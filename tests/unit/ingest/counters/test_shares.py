@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from ingest.installation.arrival import Sensor
 from ingest.normaliser.normalise import Normaliser
-from ingest.sources.traffic.contract import shares
-from ingest.sources.traffic.record import CanonicalInterval
-from runtime.processor.commit.record import Input
-from runtime.registry.sensors import SensorEntry
-from tally.algebra.keyed_sum import KeyedSum
+from ingest.sources.traffic.contract import CanonicalInterval, shares
+from runtime.processor.step import Input
+from runtime.registry.store_fields import SensorEntry
+from tally.algebra.parts import KeyedSum
 from tally.errors import RejectedEvent
 from tally.time.instants import format_utc, parse_instant
 from tally.time.windows import WINDOW, window_start

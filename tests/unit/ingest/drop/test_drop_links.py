@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.senders.drop.files import DroppedFile
-from ingest.senders.drop.folder import DropFolder
+from ingest.senders.drop.folder import DropFolder, DroppedFile
 from tests.unit.ingest.drop.drop_folder import (
     AT,
     DAY,

@@ -4,8 +4,7 @@ the same one (test_drop_answers.py)."""
 import pytest
 
 from ingest.gateway.submission import MAX_BYTES, MAX_DAYS, MAX_STORES
-from ingest.senders.channels import GatewayChannel
-from ingest.senders.gateway_client import batch_lines, connect_gateway
+from ingest.senders.gateway_client import GatewayChannel, batch_lines, connect_gateway
 from tally.errors import BodyRefused, GatewayUnavailable
 from tests.unit.ingest.drop.drop_server import Answer, Request, answering
 

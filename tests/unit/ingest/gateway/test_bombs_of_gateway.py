@@ -16,7 +16,7 @@ import pytest
 from httpx import ASGITransport, AsyncClient, Response
 from pydantic import SecretStr
 
-from ingest.contract.work import MAX_LETTERS
+from ingest.contract.vendor import MAX_LETTERS
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages

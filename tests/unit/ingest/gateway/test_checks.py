@@ -17,8 +17,7 @@ from ingest.contract.vendor import SkippedPart, VendorBody
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
-from ingest.gateway.checks import BodyChecker
-from ingest.gateway.submission import Endpoint, endpoints
+from ingest.gateway.submission import BodyChecker, Endpoint, endpoints
 from runtime.process.job import FAILED
 from tests.unit.ingest.gateway.stand_ins import Client, StandInProducer
 from tests.unit.ingest.messages import POS, RULES, encoded
@@ -30,7 +29,7 @@ LOOKS, LOOK_SECONDS = 3, 0.05
 HANGING = f"""
 import asyncio, sys, threading
 from tests.unit.ingest.gateway.test_checks import HangingForm, body
-from ingest.gateway.checks import BodyChecker
+from ingest.gateway.submission import BodyChecker
 
 form, checks = HangingForm(), BodyChecker()
 checks.start_watchdog({LOOKS}, {LOOK_SECONDS})
@@ -104,7 +103,7 @@ def test_the_age_of_the_check_under_way_is_told(
     form: HangingForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("ingest.gateway.checks.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("ingest.gateway.submission.time.monotonic", lambda: now[0])
     checks = BodyChecker()
     hanging = threading.Thread(
         target=lambda: asyncio.run(checks.check(body(), form.endpoint, is_ndjson=False))

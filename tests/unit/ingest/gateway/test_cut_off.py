@@ -1,6 +1,6 @@
 """A gateway whose Kafka clients have lost all brokers ends; one whose brokers are away waits."""
 
-from ingest.gateway.cut_off import BrokerConnectivity
+from ingest.gateway.async_producer import BrokerConnectivity
 
 
 class Clients:

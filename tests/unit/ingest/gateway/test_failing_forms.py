@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.contract.vendor import (
+    MAX_LETTERS,
     SkippedPart,
     VendorBody,
     collect_parts,
@@ -17,7 +18,6 @@ from ingest.contract.vendor import (
     make_placeholder,
     omission_message,
 )
-from ingest.contract.work import MAX_LETTERS
 from ingest.gateway.submission import CheckedLines, check_lines, endpoints
 from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import conversions

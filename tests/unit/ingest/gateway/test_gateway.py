@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.background import LoopLag
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
-from ingest.gateway.telemetry import LoopLag
 from tests.unit.ingest.gateway.stand_ins import Client, StandInProducer
 from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
 

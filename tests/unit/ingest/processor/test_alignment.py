@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from runtime.processor.alignment import Alignment, AlignmentLimits
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 
 NEVER = float("-inf")
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 import pytest
 
 from runtime.processor.alignment import Alignment, AlignmentLimits
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from tally.errors import RetryLater
 from tests.unit.ingest.gateway.brokers import AT_ONCE, Brokers
 from tests.unit.ingest.processor.test_step import Noted

@@ -13,11 +13,10 @@ from confluent_kafka import TopicPartition
 from runtime.kafka.topics import PartitionId
 from runtime.process.heartbeat import Heartbeat
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.delivery import Failpoints
 from runtime.processor.intake import Intake, IntakeOptions, parse_generation
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.step import Step
+from runtime.processor.step import Input, Output, Step
 from tally.errors import OutcomeUnknown, TransactionAborted
 
 HOUR = 3600.0

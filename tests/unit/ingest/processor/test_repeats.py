@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from ingest.normaliser.normalise import Normaliser, RecentFingerprints
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 from tally.time.instants import format_utc
 from tests.unit.ingest.messages import ARRIVED, RULES, TRAFFIC, encoded, pos
 

@@ -9,10 +9,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from runtime.kafka.topics import PartitionId
-from runtime.processor import state
-from runtime.processor.commit.record import Input, Output
-from runtime.processor.loop import BatchLimits
-from runtime.processor.state import read_state
+from runtime.processor import loop
+from runtime.processor.loop import BatchLimits, read_state
+from runtime.processor.step import Input, Output
 from tally.config.settings import Settings
 from tally.errors import TallyError, TransactionAborted
 from tests.support.oracles.key_counts import KeyCounts
@@ -188,7 +187,7 @@ def test_state_is_that_of_the_partitions_which_are_ours(monkeypatch: pytest.Monk
         asked.extend(partition_ids)
         return ()
 
-    monkeypatch.setattr(state, "read_to_high_watermark", read)
+    monkeypatch.setattr(loop, "read_to_high_watermark", read)
     ours = [TopicPartition(topic, number) for topic in ("in", "ticks") for number in (3, 1)]
 
     assert [*read_state(Settings(), STATE, ("in", "ticks"), ours)] == []

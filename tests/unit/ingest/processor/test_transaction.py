@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from runtime.processor.commit.failpoints import Failpoints
-from runtime.processor.commit.record import Output
-from runtime.processor.commit.transaction import TransactionalProducer, classify_error
+from runtime.processor.delivery import ExactlyOnce, Failpoints, classify_error
+from runtime.processor.step import Output
 from tally.errors import OutcomeUnknown, ProducerFenced, TallyError, TransactionAborted
 
 FENCED = KafkaError(KafkaError._FENCED, "fenced", True)
@@ -48,8 +47,8 @@ def handing_out(*producers: Any) -> Callable[[], Any]:
     return lambda: next(waiting)
 
 
-def transaction(producer: FailingProducer, deadline_seconds: float = 5.0) -> TransactionalProducer:
-    made = TransactionalProducer(handing_out(producer), "test", Failpoints(), deadline_seconds)
+def transaction(producer: FailingProducer, deadline_seconds: float = 5.0) -> ExactlyOnce:
+    made = ExactlyOnce(handing_out(producer), "test", Failpoints(), deadline_seconds)
     made.renew()
     producer.calls.clear()
     return made
@@ -64,7 +63,7 @@ def send(
     deadline_seconds: float = 5.0,
     metadata_now: Callable[[], Any] = object,
 ) -> None:
-    transaction(producer, deadline_seconds).send(
+    transaction(producer, deadline_seconds).deliver(
         [OUTPUT], [TopicPartition("in", 0, 8)], metadata_now
     )
 
@@ -104,17 +103,17 @@ def test_retriable_error_repeats_the_same_call(step: str) -> None:
 def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_producer_takes_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runtime.processor.commit.transaction.HANG_SECONDS", 0.1)
+    monkeypatch.setattr("runtime.processor.delivery.HANG_SECONDS", 0.1)
     hanging, after = FailingProducer(), FailingProducer()
     never = Event()
     vars(hanging)["send_offsets_to_transaction"] = lambda *_: never.wait(30)
-    made = TransactionalProducer(handing_out(hanging, after), "test", Failpoints())
+    made = ExactlyOnce(handing_out(hanging, after), "test", Failpoints())
     made.renew()
     with pytest.raises(OutcomeUnknown, match="no answer from Kafka about positions"):
-        made.send([OUTPUT], [], object)
+        made.deliver([OUTPUT], [], object)
 
     made.renew()
-    made.send([OUTPUT], [], object)
+    made.deliver([OUTPUT], [], object)
 
     never.set()
     # Nothing is asked of a producer in which a call hangs.
@@ -211,7 +210,7 @@ def changed_after(calls: int) -> Callable[[], object]:
 
 def test_renewed_producer_is_initialised_before_anything_else() -> None:
     producers = [FailingProducer(), FailingProducer()]
-    made = TransactionalProducer(handing_out(*producers), "test", Failpoints())
+    made = ExactlyOnce(handing_out(*producers), "test", Failpoints())
     made.renew()
     made.renew()
 

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.installation.store_money import StoreMoney
+from ingest.installation.stores import StoreMoney
 from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.lines import is_sold
 from ingest.sources.sales.record import STATUSES, CanonicalReceipt, RuleTable, load_rules
@@ -19,8 +19,14 @@ from runtime.registry.stores import StoreEntry
 from schemas.source import BadSource, read_yaml
 from tally.events.identity import REVERSAL
 from tally.events.money import ROUNDINGS, minor_digits
-from tally.events.receipt_chain import ChainEvent, effective_event_ids
-from tally.events.receipt_rules import KINDS, LINE_TYPES, SENT_LINE_TYPES, adds_nothing
+from tally.events.receipt_rules import (
+    KINDS,
+    LINE_TYPES,
+    SENT_LINE_TYPES,
+    ChainEvent,
+    adds_nothing,
+    effective_event_ids,
+)
 from tests.support.oracles import pos_oracle
 from tests.unit.ingest.messages import RULES, parts, pos, receipt
 

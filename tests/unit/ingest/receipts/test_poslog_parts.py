@@ -11,7 +11,7 @@ import pytest
 
 from ingest.contract.vendor import VendorBody
 from ingest.gateway.submission import CheckedLines, check_lines, endpoints
-from ingest.sources.sales.poslog import parts as cutting
+from ingest.sources.sales.vendors import poslog as cutting
 from ingest.sources.sales.vendors.poslog import messages, parts
 from tally.errors import RejectedEvent
 from tests.unit.ingest.drop.drop_folder import beside, dropped, handed_over, taken

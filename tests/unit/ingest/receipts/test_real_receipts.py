@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 
 from ingest.senders.replay.complete_journey import Extent, ReplayScope, extent, receipts
 from ingest.senders.replay.perturbation import CORRUPTIONS
-from ops.oracle.complete_journey import Scope as OracleScope
-from ops.oracle.complete_journey import Totals, window_totals
+from ops.oracle import Scope as OracleScope
+from ops.oracle import Totals, window_totals
 from tally.errors import RejectedEvent
 from tally.time.instants import parse_instant
 from tally.time.windows import window_start

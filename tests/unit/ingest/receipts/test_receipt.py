@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from ingest.installation.store_money import StoreMoney
+from ingest.installation.stores import StoreMoney
 from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
 from runtime.registry.stores import StoreEntry
 from tests.unit.ingest.messages import MILK, RULES, pos, receipt, with_line

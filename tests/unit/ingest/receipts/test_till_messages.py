@@ -9,13 +9,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ingest.contract.vendor import VendorBody
-from ingest.installation.arrival import Numbering
+from ingest.installation.stores import StoreClocks
 from ingest.sources.sales.vendors.poslog import messages
 from tally.errors import RejectedEvent
 from tally.time.day_clock import DayClock
 from tests.unit.ingest.messages import ARRIVED, RULES, parts, pos, receipt, with_line
 
-BAR = Numbering("daily", DayClock.from_zone(ZoneInfo("Europe/Bratislava"), time(4)))
+BAR = DayClock.from_zone(ZoneInfo("Europe/Bratislava"), time(4))
+BAR_RULES = replace(RULES, numberings={"1": "daily"}, clocks=StoreClocks(by_store={"1": BAR}))
 
 
 @pytest.mark.parametrize("number", ["Order 00591-006-0018", "TEA/GREEN 100", "Über #7", "a" * 128])
@@ -73,7 +74,7 @@ def test_an_article_number_is_no_payment_card(number: str) -> None:
     ],
 )
 def test_numbers_begin_again_with_the_stores_day(happened_at: str, epoch: str) -> None:
-    rules = replace(RULES, numberings={"1": BAR}, future_tolerance=RULES.future_tolerance * 10**6)
+    rules = replace(BAR_RULES, future_tolerance=RULES.future_tolerance * 10**6)
 
     assert receipt(pos(happened_at=happened_at), rules).numbering_epoch == epoch
 
@@ -82,19 +83,15 @@ VOIDED = {"vendor_fiscal_module": 1, "transaction_id": 42}
 
 
 def test_a_number_alone_names_no_receipt_where_numbers_begin_again() -> None:
-    rules = replace(RULES, numberings={"1": BAR})
-
     with pytest.raises(RejectedEvent, match="/voids/happened_at"):
-        receipt(pos(kind="void", voids=VOIDED), rules)
+        receipt(pos(kind="void", voids=VOIDED), BAR_RULES)
 
 
 @pytest.mark.parametrize(
     "more", [{"numbering_epoch": "2017-09-18"}, {"happened_at": "2017-09-18T21:00:00Z"}]
 )
 def test_a_void_names_its_receipt_by_day_or_time(more: dict[str, str]) -> None:
-    rules = replace(RULES, numberings={"1": BAR})
-
-    made = receipt(pos(kind="void", voids=VOIDED | more), rules)
+    made = receipt(pos(kind="void", voids=VOIDED | more), BAR_RULES)
 
     assert made.event_id == "void:pos:1:1:2017-09-18:42"
 

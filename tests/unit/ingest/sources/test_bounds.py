@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pytest
 
 from ingest.normaliser.normalise import Normaliser
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input
 from schemas import loader
 from tally.algebra.parts import MAX_PART
 from tally.errors import RejectedEvent

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ingest.check.__main__ import app
+from ingest.check import app
 from tests.unit.ingest.messages import encoded, pos, with_line
 
 POSLOG = """<Transaction><BusinessUnit><UnitID>1</UnitID></BusinessUnit>

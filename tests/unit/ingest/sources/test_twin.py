@@ -12,8 +12,7 @@ import pytest
 
 from ingest.installation.arrival import Arrival, Rules
 from ingest.senders.twin.__main__ import twin_stores
-from ingest.senders.twin.people import draw_people
-from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.people import DayTruth, TwinStore, day_truth, draw_people, write_truth
 from ingest.senders.twin.sensors import SensorMessage, make_messages
 from ingest.senders.twin.stream import (
     PAST_BATCH_SECONDS,
@@ -23,7 +22,6 @@ from ingest.senders.twin.stream import (
     arrivals,
     send,
 )
-from ingest.senders.twin.truth import DayTruth, day_truth, write_truth
 from ingest.sources.registry import load_conversion
 from schemas import loader
 from tally.config.settings import Settings

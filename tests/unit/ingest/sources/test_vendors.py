@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from httpx import Response
 
-from ingest.contract.work import MAX_EVENTS
+from ingest.contract.vendor import MAX_EVENTS
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages

@@ -11,7 +11,7 @@ from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import load_conversion
 from schemas import loader
 from tally.config.settings import Settings
-from tally.people.visits import parse_opening
+from tally.people.visits import parse_period_hours
 
 ARRIVED = datetime(1990, 3, 2, 12, tzinfo=UTC)
 HOURS = '{mon-fri: "08:00-20:00", sat: ["09:00-12:00", "13:00-17:00"], sun: closed}'
@@ -45,7 +45,8 @@ def told(tmp_path: Path, store: str, at: str) -> tuple[str, list[str] | None]:
         json.dumps(message).encode(), arrival, rules
     )
     record = msgspec.to_builtins(event)
-    spans = parse_opening(record["open_at"], record["period_start"])
+    period = record["period_start"], record["period_end"]
+    spans = parse_period_hours(record["open_at"], *period).open_at
     if spans is None:
         return record["open_at"], None
     return record["open_at"], [f"{_clock(first)}-{_clock(last + 1)}" for first, last in spans]

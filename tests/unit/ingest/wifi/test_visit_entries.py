@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.registry.visit_rules import load_families
+from runtime.registry.stores import load_families
 from tally.config.settings import Settings
 from tally.errors import BadSettings
-from tally.families.epochs import Epochs
-from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.families.epochs import EVER, DatedVisitRules, Epochs, StoreVisitRules
 from tally.people.visits import VisitRules
 from tests.unit.ingest.sources.test_stores_file import rules
 

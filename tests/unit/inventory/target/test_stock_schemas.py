@@ -8,9 +8,8 @@ import pytest
 from inventory.movements.deduplication import EventDeduplicator
 from inventory.movements.movement import StockMovement, encode_movement
 from inventory.movements.step import MOVEMENTS
-from inventory.sync.calls import CallMode, LaneLevel, StockCall, call_key, encode_call
-from inventory.sync.modes import CallAnswer
-from runtime.outbound.records import TickTime
+from inventory.sync.calls import CallAnswer, CallMode, LaneLevel, StockCall, call_key, encode_call
+from runtime.outbound.engine import TickTime
 from schemas.loader import record_schema
 from tally.time.instants import DAY_MILLIS
 from tests.unit.inventory.moved import NOON, SALE, VOID, count, engine_of, later, movement

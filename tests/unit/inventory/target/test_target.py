@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inventory.sync.modes import GIVES_UP_AFTER, HOUR
+from inventory.sync.calls import GIVES_UP_AFTER, HOUR
 from inventory.sync.target import read_target
 from tally.errors import BadSettings
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
-from runtime.http.problem import problem_response
+from runtime.http.answers import problem_response
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.unit.ingest.gateway.stand_ins import StandInProducer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.http.retry_after import parse_retry_after
+from runtime.outbound.caller import parse_retry_after
 
 NOW = 1_795_694_400.7
 

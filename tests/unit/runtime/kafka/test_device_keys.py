@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.gateway.key_expiry import destroy_keys
+from ingest.gateway.background import destroy_keys
 from runtime.records.device_keys import HASH_BYTES, KEY_BYTES, DeviceKeys
 from tally.errors import KeysUnreachable
-from tally.time.key_periods import DatedPeriod
+from tally.time.day_clock import DatedPeriod
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 KEPT = timedelta(hours=6)

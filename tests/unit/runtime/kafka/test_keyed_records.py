@@ -3,8 +3,7 @@
 import pytest
 import structlog
 
-from runtime.kafka.keyed_records import log_unreadable, newest_values
-from runtime.processor.commit.record import Input
+from runtime.processor.step import Input, log_unreadable, newest_values
 
 
 def record(partition: int, offset: int, key: bytes, value: bytes | None) -> Input:

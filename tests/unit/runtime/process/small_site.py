@@ -8,8 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from runtime.http.protocol import ConnectionLimits
-from runtime.http.server import ServerOptions, serve
+from runtime.http.server import ConnectionLimits, ServerOptions, serve
 
 LIMITS = ConnectionLimits(
     header_seconds=0.5,

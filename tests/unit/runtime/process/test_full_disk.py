@@ -18,13 +18,13 @@ import pytest
 import structlog
 
 from ingest.senders.drop.folder import DropFolder
-from runtime.process import job, log
+from runtime.process import job
 from runtime.process.files import write_atomically
 from runtime.process.heartbeat import Heartbeat
 from runtime.records.device_keys import DeviceKeys
 from tally.config.keys import load_digest_key
 from tally.errors import BadSettings, KeysUnreachable
-from tally.time.key_periods import DatedPeriod
+from tally.time.day_clock import DatedPeriod
 from tests.unit.ingest.drop.drop_folder import dropped, handing_over, names
 from tests.unit.ingest.drop.drop_server import Answer
 
@@ -119,7 +119,7 @@ def test_a_line_of_the_log_that_cannot_be_written_ends_nothing(
 ) -> None:
     stream = _FullStream()
     monkeypatch.setattr(sys, "stderr", stream)
-    logger = log._stderr_logger()
+    logger = job._stderr_logger()
 
     logger.msg("lost")
     stream.is_full = False

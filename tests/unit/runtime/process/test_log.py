@@ -11,8 +11,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.process import log as own_log
-from runtime.process.job import run_command, run_job
+from runtime.process.job import escape_unprintable, run_command, run_job
 from tally.errors import TallyError
 
 HOSTILE = "\x1b[2J\r\nforged line\x00 \u202eabc\ud800 ü"
@@ -61,7 +60,7 @@ def test_any_text_is_one_line(text: str) -> None:
     said.append(str(renderer(None, "info", {"event": text, "path": text})))
 
     assert lines(said[0]) == [{"event": text, "path": text}]
-    assert own_log.escape_unprintable(text).isprintable()
+    assert escape_unprintable(text).isprintable()
 
 
 def test_libraries_log_in_the_same_way() -> None:

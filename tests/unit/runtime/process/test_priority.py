@@ -2,11 +2,11 @@ import os
 import subprocess
 import sys
 
-from runtime.process.priority import NICENESS
+from runtime.process.job import NICENESS
 
 PROGRAM = """
 import os, subprocess, sys
-from runtime.process.priority import lower_process_priority
+from runtime.process.job import lower_process_priority
 lower_process_priority()
 child = [sys.executable, "-c", "import os; print(os.nice(0))"]
 print(os.nice(0), subprocess.check_output(child, text=True).strip())

@@ -17,10 +17,10 @@ BEGIN = f"""
 import time
 from threading import Event
 from runtime.process.heartbeat import Heartbeat
-from runtime.process.watchdog import Watchdog
+from runtime.process.job import start_watchdog
 
 heartbeat, stopped = Heartbeat(None), Event()
-Watchdog("job", heartbeat, {LOOKS}, {LOOK_SECONDS}).start(stopped)
+start_watchdog("job", heartbeat, stopped, {LOOKS}, {LOOK_SECONDS})
 """
 BEATS_FOR_A_SECOND = """
 until = time.monotonic() + 1.5

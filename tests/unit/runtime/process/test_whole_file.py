@@ -50,4 +50,4 @@ def test_no_other_file_of_the_product_writes_beside_and_renames() -> None:
     ]
 
     # The second keeps folders: downloaded jars, checked before they get their name.
-    assert found == ["ops/local/machine/artifacts.py", "runtime/process/files.py"]
+    assert found == ["ops/local/artifacts.py", "runtime/process/files.py"]

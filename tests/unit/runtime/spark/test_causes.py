@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.spark.causes import root_cause
+from runtime.spark.checkpoint import root_cause
 
 FOREACH_BATCH = """[STREAM_FAILED] Query [id = 6, runId = 8] terminated with exception: \
 [FOREACH_BATCH_USER_FUNCTION_ERROR] An error

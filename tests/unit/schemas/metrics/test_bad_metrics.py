@@ -9,10 +9,9 @@ import msgspec
 import pytest
 import yaml
 
-from schemas.catalogue import load_metrics
-from schemas.family import PartShape
 from schemas.loader import FOLDER, builtin_sources, read_sources
-from schemas.source import BadSource, Source
+from schemas.metric import load_metrics
+from schemas.source import BadSource, PartShape, Source
 from tests.support.sources.sources import ELEVENTH, run_with
 
 SOURCES = read_sources([*(source.folder for source in builtin_sources().values()), ELEVENTH])

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.catalogue import load_metrics
 from schemas.loader import FOLDER, builtin_sources, read_sources
+from schemas.metric import load_metrics
 from schemas.source import BadSource
 from tests.support.sources.sources import ELEVENTH
 

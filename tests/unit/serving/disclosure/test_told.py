@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.cells.blocks import DayCutter
+from serving.disclosure import DayCutter
 from serving.merge.served import ServedWindow, Status
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.config.settings import Settings

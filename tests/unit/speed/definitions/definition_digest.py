@@ -17,7 +17,7 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
-from runtime.process.repository import REPOSITORY
+from runtime.process.files import REPOSITORY
 from runtime.registry.sources import FAMILIES
 from schemas import loader
 from tally.families.family import Family
@@ -28,11 +28,12 @@ RECORDED = Path(__file__).with_name("definitions.json")
 TRANSFORMS = (
     "tally/spark/frames.py",
     "tally/spark/record_columns.py",
-    "speed_layer/input/records.py",
+    "speed_layer/state/records.py",
     "speed_layer/state/partition_windows.py",
 )
 PARTS = ("tally/algebra/parts.py", "tally/algebra/level.py")
 FOLDS = "tally/spark/part_columns.py"
+KINDS = "tally/families/kind.py"
 # Of these files only what decides a stored number: what a record is known by, how long a window is,
 # which records are left out, which copy is the first.
 DECIDE = {
@@ -42,22 +43,19 @@ DECIDE = {
     "tally/time/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},
     "batch_layer/views/compute/classification.py": {"classify_records", "window_members"},
     "batch_layer/views/compute/chains.py": {"chain_verdicts"},
-    "tally/events/receipt_chain.py": {"LAST_REVISION"},
+    "tally/events/receipt_rules.py": {"LAST_REVISION"},
     "tally/events/identity.py": {"REVERSAL", "VERSION", "REFERENCE", "CONTENT"},
 }
 # What makes the rows of a derived family of its records, by the name of its reading.
 READ_BY = {
     "presence": (
         "tally/people/visits.py",
-        "tally/families/visit_rules.py",
-        "tally/people/visit_parts.py",
+        "tally/families/epochs.py",
         "tally/people/heard.py",
-        "tally/people/passing.py",
         "tally/people/presence.py",
         "speed_layer/state/presence.py",
         "speed_layer/state/presence_pages.py",
-        "speed_layer/state/period_pages.py",
-        "speed_layer/state/family_states.py",
+        "speed_layer/state/operator.py",
         "batch_layer/views/compute/presence.py",
     )
 }
@@ -91,10 +89,8 @@ def tables_of(family: Family) -> list[str]:
 
 def sources(root: Path) -> dict[str, str]:
     """Text by path of all that a definition hangs on, under the root of the project."""
-    modules = (root / "tally/families").glob("*.py")
-    kinds = (file.relative_to(root).as_posix() for file in modules)
     readings = (file for files in READ_BY.values() for file in files)
-    names = (*TRANSFORMS, *PARTS, FOLDS, *DECIDE, *kinds, *readings)
+    names = (*TRANSFORMS, *PARTS, FOLDS, KINDS, *DECIDE, *readings)
     return {name: (root / name).read_text("utf-8") for name in names}
 
 
@@ -109,7 +105,7 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
     shape = repr((*named, *_reading(family)))
     classes = {name for name, _ in parts}
     reading = READ_BY[family.reading.name] if family.reading else ()
-    whole = (*TRANSFORMS, *_kind_files(family), *reading)
+    whole = (*TRANSFORMS, *reading)
     deciding = (_needed(names, code[file]) for file, names in DECIDE.items())
     # What is not the family's own (another kind, another part) is left out: its change is no change
     # of these rows.
@@ -118,6 +114,7 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
         *(_whole(code[name]) for name in whole),
         *(text for texts in deciding for text in texts),
         *_needed(classes, *(code[file] for file in PARTS)),
+        *_needed({type(family.kind).__name__}, code[KINDS]),
         *_needed({"Fold", *_folds(code[FOLDS], classes)}, code[FOLDS]),
         *(" ".join(statement.split()) for statement in tables),
     ]
@@ -127,13 +124,6 @@ def definition_digest(family: Family, code: Sources, tables: Iterable[str]) -> s
 def _reading(family: Family) -> tuple[object, ...]:
     # Nothing of the families that have none: what was recorded of them stays.
     return (family.reading,) if family.reading else ()
-
-
-def _kind_files(family: Family) -> list[str]:
-    """The modules of the kind's class and of those that it is built on, by path."""
-    modules = (one.__module__ for one in type(family.kind).__mro__)
-    found = (name.replace(".", "/") + ".py" for name in modules if name.startswith("tally."))
-    return sorted(found)
 
 
 def _folds(source: str, classes: set[str]) -> Iterator[str]:

@@ -8,13 +8,12 @@ from functools import cache
 
 import pytest
 
-from runtime.process.repository import REPOSITORY
+from runtime.process.files import REPOSITORY
 from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
 from tally.algebra.level import Level
 from tally.algebra.parts import Histogram, Max, Min, Sum, Uniques
-from tally.families.derived import DERIVED
 from tally.families.family import Family
-from tally.families.level import LEVEL
+from tally.families.kind import DERIVED, LEVEL
 from tests.unit.speed.definitions.definition_digest import (
     DECIDE,
     FOLDS,
@@ -82,10 +81,10 @@ def test_another_shape_or_epoch_is_not_the_recorded_one(changed: Family) -> None
         (LEVELS, "events[max(counts, default=0) :]", "events", {"stock"}),
         (FOLDS, "place + 1", "place", {"stock"}),
         (PARTS, "whole - taken", "taken - whole", {"sales", "traffic", "visits"}),
-        ("tally/families/level.py", "class LevelKind(", "class Level(", {"stock"}),
-        ("tally/families/derived.py", "batch.events, batch.values", "0, batch.values", {"visits"}),
+        ("tally/families/kind.py", "class LevelKind(", "class Level(", {"stock"}),
+        ("tally/families/kind.py", "batch.events, batch.values", "0, batch.values", {"visits"}),
         (
-            "tally/families/additive.py",
+            "tally/families/kind.py",
             "if batch.events:",
             "if not batch.events:",
             {"sales", "traffic", "phones", "queues", "stock"},

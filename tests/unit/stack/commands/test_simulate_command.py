@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from alerting.simulate import simulator
-from ops.cli.alerts.chart import CALM, RAISED, UNKNOWN, time_line
+from alerting.simulate import service
+from ops.cli.alerts.simulation import CALM, RAISED, UNKNOWN, time_line
 from tally.errors import TallyError
 from tests.support.evaluation.evaluating import BUSY, DAY, ListedRules, Watched, in_force, sold
 from tests.support.evaluation.simulate_command import simulate_command
@@ -65,7 +65,7 @@ def test_each_episode_is_a_line_and_each_store_with_one_a_line_of_time(tally: An
 
 
 def test_json_has_all_pages_as_one_object(tally: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator, "MAX_STORE_DAYS", 0)
+    monkeypatch.setattr(service, "MAX_STORE_DAYS", 0)
     found = json.loads(tally("busy", *SPAN, "--json").stdout)
 
     assert (found["stores"], found["complete"], "next" in found) == (["367", "406"], False, False)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ops.cli.alerts import chart
-from ops.cli.alerts.chart import RAISED
+from ops.cli.alerts import simulation
+from ops.cli.alerts.simulation import RAISED
 from tests.support.alerts.evaluated_shelves import (
     SOLD_OUT,
     deliver,
@@ -63,7 +63,7 @@ def test_each_article_has_a_line_of_time_and_is_named_beside_its_episodes(tally:
 def test_of_many_articles_the_first_have_lines_and_all_are_in_the_table(
     tally: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chart, "_MAX_LINES", 1)
+    monkeypatch.setattr(simulation, "_MAX_LINES", 1)
 
     shown = tally("sold-out", *SPAN).stdout
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ops.topic_configuration import partition_count, topic_configuration
+from ops.provision import partition_count, topic_configuration
 from tally.config.settings import Settings
 
 KEPT = ("compacted", "chronicle")

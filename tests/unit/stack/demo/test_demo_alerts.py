@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from alerting.rules.checks import find_unsupported_field
-from alerting.rules.store.files import parse_rule_yaml
+from alerting.rules.rule_file import parse_rule_yaml
 from ops.lag import WaitingSeconds
 from ops.local.demo import alerts
 from ops.local.demo.alerts import CUT_OFF, RULE, RULE_FILE, SHUT, STORES, DemoAlerts

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.people import TwinStore
 from ops.local.demo import live
 from ops.local.demo.twin import CLOSES, OPENS, STORE, TwinChild, opening_message, write_stores
 from runtime.registry.stores import load_stores

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ops.local.processes import processes, supervisor, watching
+from ops.local.processes import processes, supervisor
 from ops.local.processes.service import Service, Site
 from ops.local.services import catalogue
 from ops.local.stack import control
@@ -21,6 +21,8 @@ from ops.local.stack.watcher import (
     Watcher,
     read_restart_state,
     watch,
+    watcher_file,
+    watcher_runs,
 )
 from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
 from tests.unit.stack.watcher.watched import REFUSES, SOON, Disk, as_if_watched, kill, status, until
@@ -247,7 +249,7 @@ def test_watching_goes_on_after_an_error_and_ends_when_no_watcher_is_recorded(
     (lock := site.run("lock")).rename(hidden := site.run("hidden"))
     own = psutil.Process()
     processes.write_record(
-        watching.record_file(site), processes.Record(own.pid, own.create_time(), ("watcher",))
+        watcher_file(site), processes.Record(own.pid, own.create_time(), ("watcher",))
     )
     watching_thread = threading.Thread(target=watch, args=(site,))
     watching_thread.start()
@@ -259,7 +261,7 @@ def test_watching_goes_on_after_an_error_and_ends_when_no_watcher_is_recorded(
             assert time.monotonic() < deadline, "it never came back"
             time.sleep(0.05)
     finally:
-        watching.record_file(site).unlink()
+        watcher_file(site).unlink()
         watching_thread.join(10)
 
     assert not watching_thread.is_alive()
@@ -270,17 +272,17 @@ def test_watcher_process_begins_with_the_first_service_and_ends_with_the_last(
 ) -> None:
     job, other = service(), service("other")
     control.watch(site)
-    before = watching.is_running(site)
+    before = watcher_runs(site)
     control.up(site, [job, other], print)
     control.watch(site)
-    first = processes.read_record(watching.record_file(site))
+    first = processes.read_record(watcher_file(site))
     control.watch(site)
     control.down(site, [job], print)
-    still = watching.is_running(site)
-    again = processes.read_record(watching.record_file(site))
+    still = watcher_runs(site)
+    again = processes.read_record(watcher_file(site))
     control.down(site, [other], print)
 
-    assert (before, still, watching.is_running(site)) == (False, True, False)
+    assert (before, still, watcher_runs(site)) == (False, True, False)
     assert first is not None and first == again and processes.find_recorded_process(first) is None
 
 
@@ -289,11 +291,11 @@ def test_killed_watcher_is_followed_by_another_at_the_next_up(
 ) -> None:
     control.up(site, [service()], print)
     control.watch(site)
-    first = processes.find_recorded_process(processes.read_record(watching.record_file(site)))
+    first = processes.find_recorded_process(processes.read_record(watcher_file(site)))
     assert first is not None
     first.send_signal(signal.SIGKILL)
     processes.wait_until_ended([first], 5)
-    gone = watching.is_running(site)
+    gone = watcher_runs(site)
     control.watch(site)
 
-    assert (gone, watching.is_running(site)) == (False, True)
+    assert (gone, watcher_runs(site)) == (False, True)

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ops.local.processes import processes, supervisor, watching
+from ops.local.processes import processes, supervisor
 from ops.local.processes.service import Service, Site
 from ops.local.stack.control import ServiceStatus, service_status
-from ops.local.stack.watcher import RestartPolicy, Watcher
+from ops.local.stack.watcher import RestartPolicy, Watcher, watcher_file
 
 SOON = RestartPolicy(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
 REFUSES = """printf '{"code": 78, "reason": "sales-0 has a hole"}' > $TALLY_EXIT_FILE; exit 78"""
@@ -34,7 +34,7 @@ def kill(site: Site, service: Service) -> int:
 def as_if_watched(site: Site) -> None:
     """A process that does nothing stands as the watcher, until `down`."""
     idle = processes.start_detached(("/bin/sleep", "60"), {}, site.log("watcher"))
-    processes.write_record(watching.record_file(site), idle)
+    processes.write_record(watcher_file(site), idle)
 
 
 def status(site: Site, service: Service) -> ServiceStatus:

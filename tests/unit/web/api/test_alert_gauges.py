@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from alerting.health.gauges import AlertFacts, AlertGauge, build_alert_gauges, build_fact_gauges
+from alerting.health.watch import AlertFacts, AlertGauge, build_alert_gauges, build_fact_gauges
 from alerting.queries.alerts import to_listed
-from runtime.outbound.records import UndeliveredMessages
+from runtime.outbound.engine import UndeliveredMessages
 from tally.alerts.tick import Tick
 from tests.support.alerts.alerts import then, told
 

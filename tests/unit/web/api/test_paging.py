@@ -4,15 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.questions.grains import slots
+from serving.questions.grains import Resets, slots
 from serving.questions.question import StoreSlots
-from serving.questions.resets import Resets
 from tally.errors import BadQuery
 from tally.time.instants import UTC_CLOCK
 from tests.support.serving.serving_world import at
 from web.api.numbers import pages as paging
-from web.api.requests import cursor
-from web.api.requests.cursor import MetricCursor
+from web.api.requests.shared import MetricCursor, decode_cursor, page_address
 
 
 def asked(count: int, days: int, grain: str = "1d") -> list[StoreSlots]:
@@ -30,8 +28,8 @@ def flat(page: list[StoreSlots]) -> list[tuple[str, object]]:
     return [(store.store_id, slot) for store in page for slot in store.slots]
 
 
-def place(end: paging.PageEnd) -> MetricCursor:
-    return MetricCursor(end.store, int(end.instant.timestamp()), {})
+def place(page: list[StoreSlots]) -> MetricCursor:
+    return MetricCursor(page[-1].store_id, int(page[-1].slots[-1].end.timestamp()), {})
 
 
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 40), st.integers(1, 3))
@@ -39,11 +37,11 @@ def test_pages_hold_every_stretch_once_and_never_more_rows_than_the_limit(
     stores: int, days: int, limit: int, rows_each: int
 ) -> None:
     whole = [replace(store, rows_per_slot=rows_each) for store in asked(stores, days)]
-    page, end = paging.cut_page(whole, None, limit)
+    page, has_more = paging.cut_page(whole, None, limit)
     found = flat(page)
-    while end is not None:
+    while has_more:
         assert 1 <= len(flat(page)) <= max(1, limit // rows_each)
-        page, end = paging.cut_page(whole, place(end), limit)
+        page, has_more = paging.cut_page(whole, place(page), limit)
         found += flat(page)
     assert found == flat(whole)
 
@@ -51,8 +49,8 @@ def test_pages_hold_every_stretch_once_and_never_more_rows_than_the_limit(
 def test_page_of_long_rows_ends_where_it_would_cost_too_much() -> None:
     weeks = paging.MAX_WINDOWS // (7 * 96)
     whole = [StoreSlots("1", UTC_CLOCK, slots(at("2010-01-04"), at("2018-01-01"), "1w", UTC_CLOCK))]
-    page, end = paging.cut_page(whole, None, 10_000)
-    assert (len(flat(page)), end) == (weeks, ("1", whole[0].slots[weeks - 1].end))
+    page, has_more = paging.cut_page(whole, None, 10_000)
+    assert (flat(page), has_more) == (flat(whole)[:weeks], True)
 
 
 def test_page_of_levels_pays_for_what_it_reads_ahead_of_its_first_stretch() -> None:
@@ -60,10 +58,11 @@ def test_page_of_levels_pays_for_what_it_reads_ahead_of_its_first_stretch() -> N
     last = slots(at("2017-01-02T23:45"), at("2017-01-03"), "15m", UTC_CLOCK)
     whole = [StoreSlots(str(n), UTC_CLOCK, last, resets=Resets(UTC_CLOCK)) for n in range(1_000)]
 
-    page, end = paging.cut_page(whole, None, 10_000)
+    page, has_more = paging.cut_page(whole, None, 10_000)
 
     most = paging.MAX_WINDOWS // 96
-    assert (len(page), end) == (most, (str(most - 1), at("2017-01-03")))
+    assert (len(page), has_more) == (most, True)
+    assert (page[-1].store_id, page[-1].slots[-1].end) == (str(most - 1), at("2017-01-03"))
 
 
 @pytest.mark.parametrize(
@@ -82,15 +81,15 @@ def test_place_that_is_not_there_is_refused(place: MetricCursor) -> None:
 
 def test_address_of_a_page_keeps_the_other_parameters() -> None:
     parameters = [("store", "a,b"), ("after", "5"), ("tz", "Europe/Rome")]
-    found = cursor.address("/v1/metrics/revenue", parameters, MetricCursor("a", 0, {"sales": 7}))
+    found = page_address("/v1/metrics/revenue", parameters, MetricCursor("a", 0, {"sales": 7}))
     before, after = found.split("&after=")
     assert before == "/v1/metrics/revenue?store=a%2Cb&tz=Europe%2FRome"
-    assert cursor.decode(after, MetricCursor) == MetricCursor("a", 0, {"sales": 7})
+    assert decode_cursor(after, MetricCursor) == MetricCursor("a", 0, {"sales": 7})
 
 
 @given(st.text(max_size=80))
 def test_text_is_a_cursor_or_refused(text: str) -> None:
     try:
-        assert isinstance(cursor.decode(text, MetricCursor), MetricCursor | None)
+        assert isinstance(decode_cursor(text, MetricCursor), MetricCursor | None)
     except BadQuery as error:
         assert error.field == "after"

@@ -16,7 +16,7 @@ from alerting.rules.versions import RuleHistory
 from alerting.simulate import service
 from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity, TillFinding
+from serving.storage.tables import Activity, TillFinding
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.alerts.alert_suite import ENDED, OPEN, STORY

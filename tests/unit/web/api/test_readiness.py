@@ -6,7 +6,7 @@ import re
 import pytest
 
 from runtime.registry.sources import FAMILIES
-from serving.storage import statements
+from serving.storage import tables
 from serving.storage.connection import Connection, CqlRow
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
@@ -21,7 +21,7 @@ def table_of(statement: str) -> str:
 
 def named_in_statements() -> set[str]:
     """The tables of every statement of the module."""
-    texts = [text for text in vars(statements).values() if str(text).startswith("SELECT ")]
+    texts = [text for text in vars(tables).values() if str(text).startswith("SELECT ")]
     of_families = {name for one in FAMILIES.values() for name in (one.speed_table, one.batch_table)}
     return {table_of(text) for text in texts} | of_families
 

@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerting.stream import blocks
+from alerting.stream.feed import RecentRecords
 from alerting.stream.place import (
     StreamPosition,
+    alert_block,
     clamp_position,
     encode_position,
+    gap_block,
     parse_position,
     position_at,
+    position_block,
+    snapshot_block,
 )
-from alerting.stream.recent import RecentRecords
 from runtime.kafka.tail import TopicRecord
 from runtime.kafka.topics import Bounds
 from tally.errors import BadQuery
@@ -127,17 +130,15 @@ def test_blocks_are_as_the_standard_has_them() -> None:
     place = StreamPosition("5L6g3nSh", (3, 9))
     named = encode_position(place).encode()
 
-    assert blocks.position_block(place) == b"id: %b\n\n" % named
-    assert (
-        blocks.alert_block(place, b'{"a":1}') == b'id: %b\nevent: alert\ndata: {"a":1}\n\n' % named
-    )
+    assert position_block(place) == b"id: %b\n\n" % named
+    assert alert_block(place, b'{"a":1}') == b'id: %b\nevent: alert\ndata: {"a":1}\n\n' % named
     # On whatever lines it was written, and with an end of line of any kind.
-    assert blocks.alert_block(place, b'{\r\n"a":\r1}\n').endswith(
+    assert alert_block(place, b'{\r\n"a":\r1}\n').endswith(
         b'event: alert\ndata: {\ndata: "a":\ndata: 1}\n\n'
     )
-    gap = blocks.gap_block(StreamPosition("5L6g3nSh", (1, 9)), place)
+    gap = gap_block(StreamPosition("5L6g3nSh", (1, 9)), place)
     # Without an id: who breaks off now is told of the gap again.
     assert b"id:" not in gap and named in gap
-    assert blocks.snapshot_block(place, [b'{"b":2}']).endswith(
+    assert snapshot_block(place, [b'{"b":2}']).endswith(
         b'event: snapshot\ndata: {"open":[{"b":2}]}\n\n'
     )

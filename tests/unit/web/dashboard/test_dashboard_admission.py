@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from tests.docs.pages import ROOT
-from web.dashboard.admission import MAX_AT_ONCE, MAX_CLIENTS, PAGES_A_SECOND, Admission
+from web.dashboard.page import MAX_AT_ONCE, MAX_CLIENTS, PAGES_A_SECOND, Admission
 
 PAGES = ("/", "/stores", "/rules/{rule_id}", "/rules/{rule_id}/edit")
 

@@ -12,7 +12,7 @@ from nicegui.testing.user import User
 
 from alerting.alert.resolution import AlertResolution
 from alerting.deliver.state.controls import Acknowledgement, Snooze
-from alerting.queries.actions import ActionRecord
+from alerting.queries.alerts import ActionRecord
 from tally.config.settings import Settings
 from tally.errors import SendFailed
 from tests.support.alerts.alert_suite import ENDED, LATE, OPEN, STORY
@@ -20,7 +20,7 @@ from tests.support.questions.pages import pages_anew
 from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews
 from web.api.app import create_app
-from web.dashboard import admission, page
+from web.dashboard import page
 
 INBOX = "/alerts?days=7&until=2026-11-23"
 Steps = Callable[[User], Awaitable[None]]
@@ -55,7 +55,7 @@ def pages(shelf: Shelf, settings: Settings) -> Iterator[Callable[[Steps], None]]
     """A function that walks through the pages with a simulated browser."""
     views = MemoryViews(report_world())
     views.alerts.told += STORY
-    with pages_anew(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
+    with pages_anew(), mock.patch.object(page, "PAGES_A_SECOND", 1e6):
         app = create_app(settings, views)
         page.mount(app, settings, views, page.LiveSources(writer=shelf))
 

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from schemas import loader
-from serving.storage.rows import ViewRow
+from serving.storage.tables import ViewRow
 from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
 from tally.families.family import Family

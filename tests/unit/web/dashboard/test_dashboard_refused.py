@@ -13,7 +13,7 @@ from runtime.registry.sources import SALES
 from schemas import loader
 from serving.storage import dead_letters as letters_module
 from serving.storage.dead_letters import LetterReader
-from serving.storage.rows import TillFinding
+from serving.storage.tables import TillFinding
 from tally.config.settings import Settings
 from tally.errors import StackError
 from tests.support.questions.pages import Get, mounted, texts

@@ -21,10 +21,15 @@ from tally.time.windows import TimeRange
 from tests.support.alerts.alerts import end_of, told
 from tests.support.serving.serving_world import MemoryViews, World
 from web.dashboard.alerts import marks as alert_marks
-from web.dashboard.alerts.marks import add_marks, describe_marks, mark_links, place_marks
+from web.dashboard.alerts.marks import (
+    add_marks,
+    describe_marks,
+    mark_links,
+    place_marks,
+    place_of_day,
+)
 from web.dashboard.shared.addresses import Period
 from web.dashboard.shared.source import StoreChoice
-from web.dashboard.stores.store_page import place_of_day
 
 LATER = timedelta(days=1)
 ROME = StoreChoice(

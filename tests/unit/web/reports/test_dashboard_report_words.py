@@ -6,12 +6,18 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from schemas import loader
-from serving.metrics.formulas import MetricValue
+from serving.items import ItemAxis
+from serving.questions.catalogue import MetricValue
 from serving.reports.comparison import ComparedValue, StoreSpan
-from serving.reports.items import ItemEntry, UnexplainedAmounts
 from serving.reports.report import StoreReport
-from serving.reports.series import DayEntry, HourEntry, PivotEntry, StayEntry
-from serving.stock.items import ItemAxis
+from serving.reports.series import (
+    DayEntry,
+    HourEntry,
+    ItemEntry,
+    PivotEntry,
+    StayEntry,
+    UnexplainedAmounts,
+)
 from tally.time.instants import UTC_CLOCK
 from tally.time.windows import TimeRange
 from tests.support.serving.serving_world import at

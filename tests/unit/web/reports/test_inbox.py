@@ -13,7 +13,8 @@ from tests.support.alerts.alert_suite import STORY
 from tests.support.alerts.alerts import end_of, then, told
 from web.dashboard.alerts import inbox
 from web.dashboard.alerts.inbox import Inbox
-from web.dashboard.shared.alert_labels import number_text, value_text
+from web.dashboard.alerts.markup import value_text
+from web.dashboard.shared.labels import number_text
 
 RAISED = told(1)
 END = end_of(RAISED)

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from alerting.queries.rule_editing import check_draft
-from alerting.rules.changes import plan_rule
-from alerting.rules.versions import RuleHistory
+from alerting.queries.known_rules import check_draft
+from alerting.rules.versions import RuleHistory, plan_rule
 from tally.config.settings import Settings
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, in_force
 from tests.support.evaluation.simulating import AwayRules, WrittenRules, simulations_over
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews
-from web.dashboard.rules import rule_text as markup
+from web.dashboard.rules import markup
 
 HOSTILE = replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'")
 RULES = WrittenRules(

@@ -19,7 +19,7 @@ from tests.support.questions.pages import Get, mounted
 from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews
 from tests.support.stack.nominal_processor import slowness
-from web.dashboard.rules.rule_text import MAX_SIGNS, change_problem
+from web.dashboard.rules.editor import MAX_SIGNS, change_problem
 
 
 @pytest.fixture

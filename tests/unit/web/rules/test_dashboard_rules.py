@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import WindowSpan
+from alerting.evaluate.scope.calendar import WindowSpan
 from alerting.health.store import StoreHealth
 from alerting.rules.rule import AgainstBaseline, Condition, Threshold
 from runtime.registry.sources import SALES

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import WindowSpan
+from alerting.evaluate.scope.calendar import WindowSpan
 from alerting.simulate import store as simulation
 from tally.time.instants import to_millis
 from tests.support.alerts.evaluated_shelves import (
