@@ -28,10 +28,9 @@ from statistics import median, quantiles
 from rich.console import Console
 from rich.table import Table
 
-from alerting.deliver.state.control_writer import write_controls
-from alerting.deliver.state.controls import AlertChannel
+from alerting.deliver.state.controls import AlertChannel, write_controls
 from alerting.rules.rule import Rule, Threshold
-from alerting.rules.store.topic import write_rules
+from alerting.rules.topic import write_rules
 from alerting.rules.versions import StoredRule
 from bench.lib.busy_doors import THRESHOLDS, BusyDoors, rule_id
 from bench.lib.compared import say

@@ -22,22 +22,21 @@ from confluent_kafka import TopicPartition
 from msgspec import structs
 
 from alerting.alert.ids import Chain, alert_id
-from alerting.alert.published import PublishedAlert
-from alerting.alert.settled import encode_alerts
+from alerting.alert.published import PublishedAlert, encode_alerts
 from alerting.episodes.fold import Episode, FoldState
 from alerting.evaluate.scope.rule_set import RuleSet
 from alerting.evaluate.state.chain_memory import ChainMemory, pack_key
 from alerting.evaluate.state.memory import STATE_TOPIC, PartitionMemory, restore_memories
 from alerting.evaluate.step import INPUTS, Evaluator
 from alerting.rules.rule import Rule
-from alerting.rules.store.topic import RuleReader, write_rules
+from alerting.rules.topic import RuleReader, write_rules
 from alerting.rules.versions import StoredRule
 from bench.lib.compared import say
 from bench.lib.harness import READY_SECONDS, Bench, own_stack
 from bench.lib.shown import median_and_range
 from runtime.connect import kafka_producer
 from runtime.kafka.producer import BlockingProducer
-from runtime.processor.state import read_state
+from runtime.processor.loop import read_state
 from tally.alerts.message import AlertState
 from tally.config.settings import Settings
 from tally.events.identity import partition_number

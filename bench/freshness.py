@@ -29,7 +29,7 @@ from bench.lib.subscribers import TIMEOUT_SECONDS
 from ingest.senders.gateway_client import connect_gateway
 from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_ends
-from runtime.process.repository import REPOSITORY
+from runtime.process.files import REPOSITORY
 from tally.config.settings import Settings
 from tally.errors import ApiError
 from tally.time.instants import format_utc

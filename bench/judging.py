@@ -39,7 +39,7 @@ from bench.lib.judged_world import (
     publish_generation,
     store_names,
 )
-from runtime.processor.commit.record import Input, Output
+from runtime.processor.step import Input, Output
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings

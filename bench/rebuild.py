@@ -33,7 +33,7 @@ from bench.throughput import SHAPES
 from ops import provision
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES
-from speed_layer.input.source import read_retained_offsets
+from speed_layer.session import read_retained_offsets
 
 REBUILD = "batch_layer.views.rebuild"
 MASTER = Contender("master ingest", "batch_layer.master.ingest")

@@ -21,7 +21,7 @@ from bench.lib.contenders import Contender
 from bench.lib.harness import arguments, own_environment, running
 from bench.lib.processes import job_cpu, job_memory
 from bench.lib.shown import median_and_range
-from runtime.process.repository import REPOSITORY
+from runtime.process.files import REPOSITORY
 from tally.config.settings import Settings
 
 RATE = 500

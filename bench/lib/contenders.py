@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.process.repository import REPOSITORY
+from runtime.process.files import REPOSITORY
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from ops.local.stack import control
 from runtime.connect import cassandra_session, kafka_admin, kafka_producer
 from runtime.kafka.producer import enqueue
 from runtime.registry.sources import SALES
-from speed_layer.input.source import read_retained_offsets
+from speed_layer.session import read_retained_offsets
 from tally.config.settings import Settings
 from tally.events.identity import partition_number
 from tally.time.windows import WINDOW_SECONDS

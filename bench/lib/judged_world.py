@@ -15,7 +15,7 @@ from zlib import crc32
 from alerting.alert.ids import window_text
 from alerting.rules.rule import ClockHours, Rule, RuleVersion, Threshold
 from runtime.registry.sources import SALES, TRAFFIC
-from serving.storage.rows import Activity, ViewRow
+from serving.storage.tables import Activity, ViewRow
 from tally.alerts.message import Alert
 from tally.families.family import Family
 from tally.time.instants import to_millis

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.lib.compared import say
-from runtime.process.repository import REPOSITORY
+from runtime.process.files import REPOSITORY
 
 # Fields of the output of `--json`, in processor seconds.
 COST_NAMES = ("first", "quarter", "hint", "day")

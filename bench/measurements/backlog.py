@@ -32,7 +32,7 @@ from bench.throughput import dense
 from ops import provision
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES
-from speed_layer.input.source import read_retained_offsets
+from speed_layer.session import read_retained_offsets
 
 AT_ONCE = 250_000
 KILL_SHARES = (0.2, 0.5, 0.8)

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
-from speed_layer.input.session import build_streaming_session
+from speed_layer.session import build_streaming_session
 from tally.config.settings import Settings
 from tests.integration.speed.test_forks import STOCK, faults_of_ended_children
 

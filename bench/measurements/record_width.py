@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from runtime.registry.sources import FAMILIES
-from speed_layer.input.session import build_streaming_session
+from speed_layer.session import build_streaming_session
 from tally.config.settings import Settings
 from tally.events.identity import CanonicalEvent
 from tally.families.family import Family

@@ -27,8 +27,7 @@ from rich.table import Table
 from bench.lib.harness import own_stack
 from bench.lib.state_shapes import SHAPES, StateShape
 from runtime.registry.sources import SALES
-from speed_layer.input.session import build_streaming_session
-from speed_layer.input.source import read_retained_offsets
+from speed_layer.session import build_streaming_session, read_retained_offsets
 from tally.config.settings import Settings
 from tally.spark.frames import canonical_records
 from tests.support.sources.canonical import receipt, send

@@ -30,8 +30,7 @@ from ops import provision
 from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
 from runtime.kafka.producer import BlockingProducer
 from runtime.registry.sources import TRAFFIC
-from speed_layer.input.session import build_streaming_session
-from speed_layer.input.source import read_canonical_stream
+from speed_layer.session import build_streaming_session, read_canonical_stream
 from speed_layer.state.sink import UPDATES_TOPIC
 from speed_layer.views import start_views
 from tally.config.settings import Settings
