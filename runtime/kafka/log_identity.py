@@ -45,7 +45,9 @@ def read_topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
     Raises KafkaException, or StackError when there is no answer in time.
     """
     named, seconds = TopicCollection(list(topics)), TIMEOUT_SECONDS
-    described = kafka_admin(settings).describe_topics(named, request_timeout=seconds)
+    # Named, because the answers fail as soon as their client is collected.
+    admin = kafka_admin(settings)
+    described = admin.describe_topics(named, request_timeout=seconds)
     try:
         found = {name: answer.result(seconds) for name, answer in described.items()}
         return {name: str(topic.topic_id) for name, topic in found.items()}
