@@ -13,7 +13,7 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
-from ops.local.demo.waits import run_rebuild
+from ops.local.demo.airflow import run_rebuild
 from ops.local.services.catalogue import NEW_DAGS_ARE_PAUSED
 from runtime.connect import cassandra_session
 from tally.time.instants import format_utc

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ops.lag import read_lag, read_waiting
+from ops.local.demo.airflow import run_rebuild
 from ops.local.demo.alerts import RULE_FILE, DemoAlerts, RaisedAlert, in_force_from, show_alerts
 from ops.local.demo.live import time_receipt
 from ops.local.demo.twin import TwinChild
-from ops.local.demo.waits import Say, run_rebuild, wait_for_master, wait_until_caught_up
+from ops.local.demo.waits import Say, wait_for_master, wait_until_caught_up
 from ops.local.processes.service import Site
 from ops.local.services.catalogue import list_services
 from runtime.connect import cassandra_session
