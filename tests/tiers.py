@@ -112,6 +112,20 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """After a fast file, what is left stays out of the collector's later walks.
+
+    Modules, caches and reports of thousands of tests add up to millions of objects. NiceGUI walks
+    through all of them for each application that begins, three seconds of a test of a page.
+    """
+    yield
+    is_last = nextitem is None or nextitem.path != item.path
+    if is_last and tier_of(item.path) in FAST:
+        gc.collect()
+        gc.freeze()
+
+
 def _rank(path: Path) -> tuple[int, str]:
     """Which files begin first: by BEGIN_WITH, and those of the real parts by name."""
     below = _below_tests(path)

@@ -13,7 +13,7 @@ from runtime.outbound.engine import DroppedRecord
 from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 from tests.unit.inventory.moved import NOON, calls, count, engine_of, later, movement
 
-FEW, MANY, RUNS, ROUNDS = 2_000, 8_000, 3, 4
+FEW, MANY, RUNS, ROUNDS = 1_000, 4_000, 3, 4
 # Linear is 4, quadratic 16.
 MAX_RATIO = 6.0
 WEEK = 7 * DAY_MILLIS
@@ -46,11 +46,10 @@ def ratio(work: Callable[[int], object]) -> float:
     """How much longer many take than few, in time of this process.
 
     Of each the quickest of several, in turn: a busy moment of the machine must not hit one alone.
-    Without the garbage collector, which looks through what all other tests have left too.
+    Without the garbage collector: a collection would look through what all other tests have left.
     """
 
     def seconds(number: int) -> float:
-        gc.collect()
         gc.disable()
         begun = time.process_time()
         work(number)
