@@ -6,6 +6,7 @@ TALLY_TEST_STACK_HOME=<a TALLY_HOME> takes a stack that runs already and leaves 
 
 import gc
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -179,7 +180,7 @@ def _wait_for_leaders(settings: Settings, topic: str) -> None:
         reraise=True,
     )
     def led() -> None:
-        for number in range(settings.partitions):
+        for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
             consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
 
     consumer = kafka_consumer(settings, "test-leaders")
@@ -228,22 +229,61 @@ def own_settings(settings: Settings, keyspace: str, tmp_path: Path) -> Settings:
     return settings.model_copy(update={"keyspace": keyspace, "home": tmp_path})
 
 
-@pytest.fixture(scope="module")
-def own_site(
-    node_site: "Site", keyspace: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator["Site"]:
-    """A stack of the module's own with empty topics: its own broker and home; the shared Cassandra
-    with the module's keyspace.
-
-    For tests that run whole processes, which know their topics by fixed names.
-    """
+@pytest.fixture(scope="session")
+def spare_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
+    """The worker's second broker, for one module after the other: see `own_kafka`."""
     from ops.local.services import catalogue
     from ops.local.stack import control
 
-    own = make_site(tmp_path_factory.mktemp("own"), **node_of(node_site), TALLY_KEYSPACE=keyspace)
-    control.up(own, catalogue.select_services(["kafka"]), print)
-    yield own
-    control.down(own, catalogue.select_services(()), print)
+    spare = make_site(tmp_path_factory.mktemp("spare"))
+    control.up(spare, catalogue.select_services(["kafka"]), print)
+    yield spare
+    control.down(spare, catalogue.select_services(()), print)
+
+
+@pytest.fixture(scope="module")
+def own_kafka(spare_broker: "Site") -> str:
+    """Address of a broker with every topic of schemas/topics.yaml, each empty from offset 0.
+
+    The topics are deleted and created, which costs a tenth of the start of a broker.
+    """
+    from ops import provision
+    from runtime.connect import kafka_admin
+
+    admin, deadline = kafka_admin(spare_broker.settings), time.monotonic() + 300
+
+    def present() -> list[str]:
+        names = admin.list_topics(timeout=30).topics
+        return [name for name in names if not name.startswith("__")]
+
+    left = present()
+    for outcome in (admin.delete_topics(left) if left else {}).values():
+        outcome.result(30)
+    # A broker lists a topic for a moment after it has answered that it is deleted.
+    while present():
+        assert time.monotonic() < deadline, f"still listed: {', '.join(present())}"
+        time.sleep(0.05)
+    provision.create_topics(spare_broker.settings)
+    for name in present():
+        _wait_for_leaders(spare_broker.settings, name)
+    return spare_broker.settings.kafka
+
+
+@pytest.fixture(scope="module")
+def own_site(
+    node_site: "Site", keyspace: str, own_kafka: str, tmp_path_factory: pytest.TempPathFactory
+) -> "Site":
+    """A stack of the module's own: its own home, empty topics, the module's keyspace.
+
+    For tests that run whole processes, which know their topics by fixed names. A test that stops
+    the broker needs `stoppable_broker`.
+    """
+    return make_site(
+        tmp_path_factory.mktemp("own"),
+        **node_of(node_site),
+        TALLY_KEYSPACE=keyspace,
+        TALLY_KAFKA=own_kafka,
+    )
 
 
 @pytest.fixture(scope="session")

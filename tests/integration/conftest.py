@@ -12,8 +12,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
-    """A broker of the module's own, for processes that know their topics by fixed names."""
+def own_broker(own_kafka: str, tmp_path_factory: pytest.TempPathFactory) -> "Site":
+    """A stack of the module's own with empty topics, for processes that know their topics by
+    fixed names and need no Cassandra."""
+    return make_site(tmp_path_factory.mktemp("broker"), TALLY_KAFKA=own_kafka)
+
+
+@pytest.fixture(scope="module")
+def stoppable_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
+    """A stack whose broker is the module's alone, and may be stopped."""
     from ops.local.services import catalogue
     from ops.local.stack import control
 

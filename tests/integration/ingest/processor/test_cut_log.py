@@ -35,8 +35,14 @@ def send_one_by_one(settings: Settings, topic: str, values: Sequence[str]) -> No
         assert producer.flush(30) == 0
 
 
-def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_broker: "Site") -> None:
-    settings, topic, output = own_broker.settings, f"test-{uuid4().hex}", f"test-{uuid4().hex}"
+def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(
+    stoppable_broker: "Site",
+) -> None:
+    settings, topic, output = (
+        stoppable_broker.settings,
+        f"test-{uuid4().hex}",
+        f"test-{uuid4().hex}",
+    )
     admin = kafka_admin(settings)
     for outcome in admin.create_topics(
         [NewTopic(name, settings.partitions, 1) for name in (topic, output)]
@@ -48,10 +54,10 @@ def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_broke
         wait_until_ready(process)
         wait_until(lambda: len(committed_values(settings, output)) == 6)
         assert stop(process) == 0
-        control.down(own_broker, catalogue.select_services(()), print)
+        control.down(stoppable_broker, catalogue.select_services(()), print)
         (log,) = settings.home.rglob(f"{topic}-0/00000000000000000000.log")
         cut(log, 3)
-        control.up(own_broker, catalogue.select_services(["kafka"]), print)
+        control.up(stoppable_broker, catalogue.select_services(["kafka"]), print)
         send_one_by_one(settings, topic, [f"after {number}" for number in range(6)])
 
         _, said = start(COPIER, topic, topic, output).communicate(timeout=600)

@@ -28,19 +28,22 @@ SOLD = [receipt(STORE, number, NOON) for number in range(12)]
 
 
 def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(
-    own_site: Site, tmp_path: Path
+    stoppable_broker: Site, tmp_path: Path
 ) -> None:
-    settings, place = own_site.settings, partition_number(STORE, own_site.settings.partitions)
+    settings, place = (
+        stoppable_broker.settings,
+        partition_number(STORE, stoppable_broker.settings.partitions),
+    )
     for sold in SOLD[:6]:
         send(settings, TOPIC, [sold])
     last = {place: (5, zlib.crc32(msgspec.json.encode(SOLD[5])))}
     store_topic_identities(
         tmp_path, {TOPIC: TopicIdentity(read_topic_ids(settings, [TOPIC])[TOPIC], last)}
     )
-    control.down(own_site, catalogue.select_services(()), print)
+    control.down(stoppable_broker, catalogue.select_services(()), print)
     (log,) = settings.home.rglob(f"{TOPIC}-{place}/00000000000000000000.log")
     cut(log, 3)
-    control.up(own_site, catalogue.select_services(["kafka"]), print)
+    control.up(stoppable_broker, catalogue.select_services(["kafka"]), print)
     for sold in SOLD[6:]:
         send(settings, TOPIC, [sold])
     held = read_retained_offsets(settings, TOPIC)
