@@ -16,6 +16,7 @@ from cassandra.cluster import Session
 from ops.local.services import catalogue
 from runtime.connect import cassandra_session
 from tests.e2e.today.test_clocks_and_networks import store_entries as clock_stores
+from tests.e2e.today.test_twin_counters import store_entries as counter_stores
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.sources import meraki, pos_table, till_cases
 from tests.support.stack.loop import Loop, running_loop
@@ -26,7 +27,7 @@ SERVICES = [name for name in catalogue.SERVICES if name != "airflow"]
 ELEVENTH = Path(__file__).parents[1] / "eleventh"
 # A test that needs none of these fixtures comes first, one that needs the last of them last: what
 # is sent of now makes what others send of days ago late.
-TURNS = ("odds", "rebuilt", "planted", "doors")
+TURNS = ("sent_of_now", "odds", "rebuilt", "planted", "doors")
 WINDOWS_ASKED = 200
 
 
@@ -58,6 +59,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
             | till_cases.store_entries()
             | {night.STORE: night.entry()}
             | clock_stores()
+            | counter_stores()
             | DOORS
         )
     )
