@@ -24,6 +24,8 @@ from tests.support.stack.loop import Loop, wait_until
 from tests.support.twin.night import NETWORK, STORE
 
 STRONG = -60
+# Of a reader between two questions.
+PAUSE_SECONDS = 0.05
 # Two visits, 25 minutes apart, and what joins them later.
 FIRST, SECOND, BETWEEN = range(6), range(30, 36), 18
 APART, JOINED = (2, 720.0), (1, 2160.0)
@@ -82,7 +84,7 @@ class Readers:
             thread.join()
 
     def _read(self, metric: str) -> None:
-        while not self.over.is_set():
+        while not self.over.wait(PAUSE_SECONDS):
             self.found[metric].append(self.ask(metric))
 
     def changes(self) -> list[list[Any]]:
