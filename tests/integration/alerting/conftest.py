@@ -6,24 +6,26 @@ from pathlib import Path
 import pytest
 
 from ops.local.processes.service import Site
-from ops.local.services import catalogue
-from ops.local.stack import control
 from runtime.connect import cassandra_session
 from schemas import loader
-from tests.conftest import make_site, node_of
+from tests.conftest import empty_topics, make_site, node_of
 from tests.integration.ingest.conftest import Start, starter
 
 
 @pytest.fixture
-def broker(node_site: Site, keyspace: str, tmp_path: Path) -> Iterator[Site]:
-    """A broker of the test's own, and empty tables: state and ticks of another would go on here."""
-    site = make_site(tmp_path / "own", **node_of(node_site), TALLY_KEYSPACE=keyspace)
-    control.up(site, catalogue.select_services(["kafka"]), print)
+def broker(node_site: Site, spare_broker: Site, keyspace: str, tmp_path: Path) -> Site:
+    """A stack with empty topics and tables: state and ticks of another test would go on here."""
+    empty_topics(spare_broker.settings)
+    site = make_site(
+        tmp_path / "own",
+        **node_of(node_site),
+        TALLY_KEYSPACE=keyspace,
+        TALLY_KAFKA=spare_broker.settings.kafka,
+    )
     with cassandra_session(site.settings) as session:
         for statement in loader.table_statements():
             session.execute(f"TRUNCATE {loader.table_name(statement)}", timeout=60)
-    yield site
-    control.down(site, catalogue.select_services(()), print)
+    return site
 
 
 @pytest.fixture

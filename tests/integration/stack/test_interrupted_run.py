@@ -11,18 +11,19 @@ from tests.support.stack.interrupting import Interrupted
 
 SHORT_RUN = str(Path(__file__).with_name("short_run.py"))
 RUN = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-n", "1", SHORT_RUN)
-# What is running when the run is interrupted.
+# What is running when the run is interrupted, and how it is. Each moment begins all that is before
+# it, so only the last one, with everything there, is tried both ways.
 MOMENTS = (
-    "sys.stdin.readline",  # a worker
-    "kafka.Kafka",
-    "CassandraDaemon",
-    "SparkSubmit",
-    "runtime.spark.workers",
+    ("sys.stdin.readline", Interrupted.press_ctrl_c),  # a worker
+    ("kafka.Kafka", Interrupted.terminate),
+    ("CassandraDaemon", Interrupted.press_ctrl_c),
+    ("SparkSubmit", Interrupted.terminate),
+    ("runtime.spark.workers", Interrupted.terminate),
+    ("runtime.spark.workers", Interrupted.press_ctrl_c),
 )
 
 
-@pytest.mark.parametrize("interrupt", [Interrupted.terminate, Interrupted.press_ctrl_c])
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(("moment", "interrupt"), MOMENTS)
 def test_nothing_is_left_ten_seconds_later(
     moment: str, interrupt: Callable[[Interrupted], None]
 ) -> None:
