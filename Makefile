@@ -3,7 +3,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # Files side by side, each worker with a stack of its own of 4 GB: two often wait, three keep two cores busy.
-WORKERS ?= 3
+WORKERS ?= 2
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 # Hundreds of Pythons would each compile what they import, 1.4 s for one of Spark's, where a shell has forbidden them to keep it.
