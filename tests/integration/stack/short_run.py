@@ -1,4 +1,4 @@
-"""A run of the tests that begins every service; test_interrupted_run.py interrupts it."""
+"""A run of the tests that begins every service; tests/support/stack/interrupting.py has its use."""
 
 import os
 from pathlib import Path

@@ -1,5 +1,6 @@
 """A command that is interrupted at a moment of its life, and what is left of it afterwards."""
 
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +17,9 @@ from tests.support.stack.loop import wait_until
 BEGIN_SECONDS = 600
 LEFT_AFTER_SECONDS = 10.0
 CTRL_C = b"\x03"
+# A run of the tests that begins every service and then waits.
+SHORT_RUN = str(Path(__file__).parents[2] / "integration" / "stack" / "short_run.py")
+TEST_RUN = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-n", "1", SHORT_RUN)
 # Gives the command a terminal of its own, whose keyboard is this process's standard input.
 IN_A_TERMINAL = (sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)")
 
@@ -26,6 +30,12 @@ class Interrupted:
 
     terminal: "subprocess.Popen[bytes]"
     seen: set[psutil.Process] = field(default_factory=set)
+
+    @classmethod
+    def begin_tests(cls, *options: str) -> "Interrupted":
+        """A run of the tests, begun without the variables of the run that the test is part of."""
+        own = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+        return cls.begin((*TEST_RUN, *options), own)
 
     @classmethod
     def begin(cls, command: Sequence[str], environment: Mapping[str, str]) -> "Interrupted":
