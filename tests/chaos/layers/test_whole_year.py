@@ -16,10 +16,8 @@ from tests.support.oracles.prefixes import committed_steps, judged
 from tests.support.stack.loop import Loop, running_loop
 
 SPAN = (datetime(2017, 1, 1, tzinfo=UTC), datetime(2018, 1, 2, tzinfo=UTC))
-
-
-# Windows that the audit asks of the API, and answers that readers must have made.
-HTTP, ANSWERS = 1_000, 10_000
+# Windows that the audit asks of the API, and answers that readers must have had.
+WINDOWS_ASKED, ANSWERS = 1_000, 10_000
 MICRO_BATCH_RECORDS = 1_000
 
 
@@ -126,7 +124,7 @@ class TestWholeYear:
     def test_audit_holds(self, loop: Loop, batch_readings: Readings) -> None:
         expected = window_totals().values()
 
-        found = loop.json("audit", "--http", str(HTTP))
+        found = loop.json("audit", "--http", str(WINDOWS_ASKED))
 
         print(
             {name: found["oracle"][name] for name in ("windows", "equal", "receipts", "minor")},
@@ -137,7 +135,7 @@ class TestWholeYear:
         assert (found["ok"], found["oracle"]["receipts"], found["oracle"]["minor"]) == (True, *sums)
         assert (found["oracle"]["equal"], found["http"]["equal"]) == (
             found["oracle"]["windows"],
-            HTTP,
+            WINDOWS_ASKED,
         )
 
     def test_one_planted_wrong_cell_makes_the_audit_exit_1(

@@ -15,7 +15,4 @@ MOMENTS = ("sys.stdin.readline", "CassandraDaemon", "SparkSubmit")
 def test_nothing_is_left_ten_seconds_later(
     moment: str, interrupt: Callable[[Interrupted], None]
 ) -> None:
-    run = Interrupted.begin_tests()
-    run.wait_for(moment)
-
-    assert run.left_after(interrupt) == []
+    assert Interrupted.left_of_tests(moment, interrupt) == []

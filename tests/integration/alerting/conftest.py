@@ -7,8 +7,7 @@ import pytest
 
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from schemas import loader
-from tests.conftest import empty_topics, make_site, node_of
+from tests.conftest import empty_tables, empty_topics, make_site, node_of
 from tests.integration.ingest.conftest import Start, starter
 
 
@@ -23,8 +22,7 @@ def broker(node_site: Site, spare_broker: Site, keyspace: str, tmp_path: Path) -
         TALLY_KAFKA=spare_broker.settings.kafka,
     )
     with cassandra_session(site.settings) as session:
-        for statement in loader.table_statements():
-            session.execute(f"TRUNCATE {loader.table_name(statement)}", timeout=60)
+        empty_tables(session)
     return site
 
 

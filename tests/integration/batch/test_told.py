@@ -206,6 +206,7 @@ def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands
     )
 
     report = parts.rebuild("full")
+    parts.rebuild("full")
 
     letters = topic_values(parts.settings, "dead-letters")
     lines = parts.session.execute(

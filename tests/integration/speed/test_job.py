@@ -164,4 +164,4 @@ def test_receipts_are_kept_by_a_job_that_ends_with_one_line_when_its_jvm_is_kill
         assert process.wait(STOP_SECONDS) == 1
 
     *_, last = told_of(own_site).read_text("utf-8").splitlines()
-    assert "the JVM of the driver has ended" in last
+    assert last.startswith("receipts: the JVM of the driver has ended")

@@ -20,10 +20,7 @@ MOMENTS = (
 def test_nothing_is_left_ten_seconds_later(
     moment: str, interrupt: Callable[[Interrupted], None]
 ) -> None:
-    run = Interrupted.begin_tests()
-    run.wait_for(moment)
-
-    assert run.left_after(interrupt) == []
+    assert Interrupted.left_of_tests(moment, interrupt) == []
 
 
 def test_negative_control_without_its_parent_a_run_leaves_services() -> None:

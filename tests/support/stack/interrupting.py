@@ -49,6 +49,13 @@ class Interrupted:
         )
         return cls(terminal)
 
+    @classmethod
+    def left_of_tests(cls, moment: str, interrupt: Callable[["Interrupted"], None]) -> list[str]:
+        """What left_after() finds of a run of the tests, interrupted when `moment` runs."""
+        run = cls.begin_tests()
+        run.wait_for(moment)
+        return run.left_after(interrupt)
+
     def processes(self) -> list[psutil.Process]:
         """The live processes of the command, the head of it first."""
         # Once the terminal has gone, those that it has left are known.
