@@ -10,7 +10,7 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-all test-fast coverage test-integration test-chaos bench bench-quick demo clean
+.PHONY: help setup check test test-all test-fast coverage test-integration test-laws test-chaos bench bench-quick demo clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ coverage: setup ## which lines of the product the fast tests run, and which they
 
 test-integration: setup ## what test-all adds to test: the real Kafka, Cassandra, Spark and Airflow
 	$(PYTEST) --tiers integration,dags,e2e $(SIDE_BY_SIDE) $(ARGS)
+
+test-laws: setup ## the laws with ten times as many examples
+	$(PYTEST) --tiers laws --hypothesis-profile deep $(SIDE_BY_SIDE) $(ARGS)
 
 test-chaos: setup ## faults at seeded moments
 	$(PYTEST) --tiers chaos $(ARGS)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import httpx
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from tests.support import http
+
 WIDTHS = (1280, 390)
 READY = retry(
     stop=stop_after_delay(60),
@@ -33,4 +35,4 @@ def served(*arguments: str) -> Iterator[str]:
 @READY
 def answers(url: str) -> None:
     """Returns once it is ready."""
-    assert httpx.get(f"{url}/readyz").status_code == 200
+    assert http.get(f"{url}/readyz").status_code == 200

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import httpx
-
+from tests.support import http
 from tests.support.alerts.alert_suite import LATE, OPEN
 
 INBOX = "/alerts?days=7&until=2026-11-23"
@@ -11,7 +10,7 @@ INBOX = "/alerts?days=7&until=2026-11-23"
 
 def written(address: str) -> list[dict[str, Any]]:
     """The actions that the server has written since it was asked last."""
-    found: list[dict[str, Any]] = httpx.post(f"{address}/written").json()
+    found: list[dict[str, Any]] = http.post(f"{address}/written").json()
     return found
 
 

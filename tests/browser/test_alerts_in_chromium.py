@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.browser.served import MARKED
+from tests.support import http
 from tests.support.questions.report_world import PARTIAL, SETTLED
 
 ASKED = f"store=367&days=7&until={PARTIAL}"
@@ -98,7 +98,7 @@ def test_a_draft_shows_what_it_would_have_told(tab: Any, address: str) -> None:
     tab.wait_for_selector("tr[data-episode]")
     of = {"store": ["367"], "from": "2026-11-16", "to": "2026-11-23"}
     rule = {"rule_id": "busy", "metric": "transactions", "condition": {"op": ">=", "value": 4}}
-    answer = httpx.post(f"{address}/v1/rules/busy/simulate", json={**of, "rule": rule}).json()
+    answer = http.post(f"{address}/v1/rules/busy/simulate", json={**of, "rule": rule}).json()
     assert tab.locator("tr[data-episode]").count() == len(answer["episodes"]) > 0
 
 
@@ -111,7 +111,7 @@ def test_of_two_writers_the_later_one_is_told_what_to_do(
     mine = tab.viewport_size["width"] % 90
     write(tab, text_of(5, **{"for": str(mine)}))
     tab.wait_for_selector("tr[data-field='for']")
-    httpx.post(f"{address}/apply/{other + mine % 2}").raise_for_status()
+    http.post(f"{address}/apply/{other + mine % 2}").raise_for_status()
 
     tab.click("text=Apply")
     tab.wait_for_selector("[data-refused]", timeout=10_000)
@@ -121,7 +121,7 @@ def test_of_two_writers_the_later_one_is_told_what_to_do(
     tab.click("text=Apply")
     tab.wait_for_selector("[data-applied]")
 
-    [*_, newest] = httpx.get(f"{address}/v1/rules/busy/versions").json()["versions"]
+    [*_, newest] = http.get(f"{address}/v1/rules/busy/versions").json()["versions"]
     assert (newest["rule"]["for"], newest["version"]) == (mine, _number(tab))
 
 

@@ -7,11 +7,11 @@ They need the package playwright and a Chromium, neither of which the project in
 import json
 from typing import Any
 
-import httpx
 import pytest
 
 from schemas import loader
 from tests.browser.opened import served
+from tests.support import http
 from tests.support.alerts.alert_suite import ENDED
 from tests.support.alerts.alerts import told
 from tests.support.questions.report_world import PARTIAL, SETTLED
@@ -44,7 +44,7 @@ PAGES = (
 
 
 def answered(url: str, path: str) -> Any:
-    return httpx.get(url + path).json()
+    return http.get(url + path).json()
 
 
 def shown(tab: Any, selector: str, name: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_an_alert_that_is_told_shows_at_once(tab: Any, address: str) -> None:
     tab.wait_for_selector("text=Live: new alerts show at once")
     before = tab.locator("tr[data-open='true']").count()
 
-    httpx.post(f"{address}/tell/{number}").raise_for_status()
+    http.post(f"{address}/tell/{number}").raise_for_status()
 
     # Renewed it is every half minute: so soon only the stream brings it.
     tab.wait_for_selector(f"tr[data-alert='{told(number).alert_id}']", timeout=5_000)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 from cassandra.cluster import Session
 
 from ingest.senders.twin.people import TwinStore
 from runtime.connect import cassandra_session
 from runtime.registry.sources import FAMILIES
+from tests.support import http
 from tests.support.oracles.plain_visits import visits_of
 from tests.support.stack.loop import SERVICES, Loop, running_loop
 from tests.support.stack.tables import batch_rows, speed_rows, visit_rows
@@ -264,9 +264,7 @@ def answered(
     where = {"store": store.store_id, "tz": store.zone.key}
     asked = where | {"from": first, "to": last, "grain": grain}
     url = f"http://{loop.settings.api}/v1/metrics/{metric}"
-    answer = (
-        httpx.get(url, params=asked | {"limit": "10000"}, timeout=300).raise_for_status().json()
-    )
+    answer = http.get(url, params=asked | {"limit": "10000"}, timeout=300).raise_for_status().json()
     found: list[dict[str, Any]] = answer["rows"]
     return found
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-import httpx
 import pytest
 from cassandra.cluster import Session
 
@@ -17,6 +16,7 @@ from ops.local.demo.airflow import run_rebuild
 from ops.local.services.catalogue import NEW_DAGS_ARE_PAUSED
 from runtime.connect import cassandra_session
 from tally.time.instants import format_utc
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.oracles.plain_oracle import QUARTER, Cell, differences, quarter
 from tests.support.questions.answers import Span, expected_values, served, values
@@ -184,7 +184,7 @@ def read_episodes(loop: Loop, story: Story) -> dict[tuple[str, datetime], str]:
         "to": format_utc(story.span[1] + timedelta(days=2)),
         "limit": "10000",
     }
-    answer = httpx.get(f"http://{loop.settings.api}/v1/alerts", params=asked, timeout=300)
+    answer = http.get(f"http://{loop.settings.api}/v1/alerts", params=asked, timeout=300)
     return {
         (alert["store_id"], start): alert["state"]
         for alert in answer.raise_for_status().json()["alerts"]
@@ -245,7 +245,7 @@ def test_page_of_a_store_shows_what_it_sold(loop: Loop, rebuilt: Story) -> None:
     end = rebuilt.span[1]
     asked = {"store": "n-eur", "days": "7", "until": (end - timedelta(days=1)).date().isoformat()}
 
-    page = httpx.get(f"http://{loop.settings.api}/", params=asked, timeout=300).raise_for_status()
+    page = http.get(f"http://{loop.settings.api}/", params=asked, timeout=300).raise_for_status()
 
     [shown] = [
         panel for panel in with_attribute(page, "data-report") if panel["data-report"] == "sales"

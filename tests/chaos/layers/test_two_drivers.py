@@ -13,13 +13,12 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-import httpx
-
 from ops.lag import Lag
 from runtime.connect import cassandra_session
 from tally.time.instants import format_utc
 from tests.chaos.layers.dense import DAY, SPAN, STORES, WINDOW, Cell, DenseDay
 from tests.chaos.layers.drivers import SpeedDriver, another_driver, resume
+from tests.support import http
 from tests.support.clients.readers import METRICS, Fall, Questions, Seen, Told, reading
 from tests.support.oracles.prefixes import committed_steps, judged, no_prefix, unread
 from tests.support.stack.loop import Loop, running_loop, wait_until
@@ -166,7 +165,7 @@ def served(loop: Loop) -> set[Told]:
                 "to": format_utc(SPAN[1]),
                 "grain": "15m",
             }
-            answer = httpx.get(
+            answer = http.get(
                 f"http://{loop.settings.api}/v1/metrics/{metric}", params=asked, timeout=30
             ).raise_for_status()
             told |= {

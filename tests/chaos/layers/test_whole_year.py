@@ -4,13 +4,13 @@ answers read meanwhile, a rebuild, the audit, and a planted wrong cell."""
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import httpx
 import pytest
 from cassandra.cluster import Session
 
 from ops.local.demo.run import DISTURBANCES
 from ops.oracle import stores_in, window_totals
 from runtime.connect import cassandra_session
+from tests.support import http
 from tests.support.clients.readers import Questions, Readings, reading
 from tests.support.oracles.prefixes import committed_steps, judged
 from tests.support.stack.loop import Loop, running_loop
@@ -116,7 +116,7 @@ class TestWholeYear:
     ) -> None:
         asked = {"store": "367", "from": "2017-01-04", "to": "2017-01-10", "grain": "15m"}
 
-        answer = httpx.get(f"http://{loop.settings.api}/v1/metrics/revenue", params=asked).json()
+        answer = http.get(f"http://{loop.settings.api}/v1/metrics/revenue", params=asked).json()
 
         assert (speed_readings.sources, "speed" in batch_readings.sources) == ({"speed"}, True)
         assert ({row["source"] for row in answer["rows"]}, answer["complete"]) == ({"batch"}, True)

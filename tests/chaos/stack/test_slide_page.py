@@ -12,6 +12,7 @@ from cassandra.cluster import Session
 
 from runtime.connect import cassandra_session
 from schemas import loader
+from tests.support import http
 from tests.support.clients import slide_page
 from tests.support.clients.producers import PlacedMessage, produced
 from tests.support.clients.slide_page import BEFORE, DAYS, PRINTED, STORE
@@ -73,7 +74,7 @@ def report(loop: Loop, name: str) -> dict[str, Any]:
         "from": PRINTED.first.isoformat(),
         "to": (PRINTED.first + timedelta(DAYS)).isoformat(),
     }
-    answer = httpx.get(f"http://{loop.settings.api}/v1/reports/{name}", params=asked, timeout=60)
+    answer = http.get(f"http://{loop.settings.api}/v1/reports/{name}", params=asked, timeout=60)
     assert answer.status_code == httpx.codes.OK, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -108,7 +109,7 @@ def test_visits_by_stay_time_are_in_their_bins(loop: Loop) -> None:
 def test_page_of_the_store_shows_them_as_printed(loop: Loop) -> None:
     asked = {"store": STORE, "days": str(DAYS), "until": PRINTED.days.partition("..")[2]}
 
-    page = httpx.get(f"http://{loop.settings.api}/", params=asked, timeout=60).text
+    page = http.get(f"http://{loop.settings.api}/", params=asked, timeout=60).text
 
     for text in ("240,808", "0.7 %", "20,360", "17.8 %", "20 min 13 s", "0.5 %", "WiFi"):
         assert text in page

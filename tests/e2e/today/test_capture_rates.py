@@ -10,6 +10,7 @@ import pytest
 
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW, window_start
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.stack.loop import Loop, wait_until
 
@@ -31,7 +32,7 @@ def doors(loop: Loop, gateway: GatewayClient) -> datetime:
 
 def asked(loop: Loop, metric: str, start: datetime) -> Any:
     span = {"from": format_utc(start), "to": format_utc(start + WINDOW)}
-    answer = httpx.get(
+    answer = http.get(
         f"http://{loop.settings.api}/v1/metrics/{metric}", params={"store": STORE, **span}
     )
     if answer.status_code == httpx.codes.NOT_FOUND:

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from tally.time.instants import format_utc
 from tally.time.windows import window_start
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.clients.producers import PlacedMessage, produced
 from tests.support.sources import mall, meraki
@@ -70,7 +71,7 @@ def wrong(loop: Loop, wanted: dict[Number, int]) -> dict[Number, Any]:
         span = {"from": format_utc(one.start), "grain": "15m", "store": one.store}
         span["to"] = format_utc(one.start + timedelta(minutes=15))
         address = f"http://{loop.settings.api}/v1/metrics/{one.metric}"
-        (row,) = httpx.get(address, params=span, timeout=300).raise_for_status().json()["rows"]
+        (row,) = http.get(address, params=span, timeout=300).raise_for_status().json()["rows"]
         if (row["value"], row["source"]) != (value, "batch"):
             found[one] = row
     return found
@@ -127,7 +128,7 @@ class TestClocksAndNetworks:
         self, loop: Loop, sent_of_now: SentNight, rebuilt: None
     ) -> None:
         address = f"http://{loop.settings.api}/v1/stores"
-        stores = httpx.get(address, params={"limit": "1000"}, timeout=300).json()["stores"]
+        stores = http.get(address, params={"limit": "1000"}, timeout=300).json()["stores"]
 
         (first_day,) = [one["first_day"] for one in stores if one["store_id"] == COUNTER]
         assert first_day == sent_of_now.counted.date().isoformat()

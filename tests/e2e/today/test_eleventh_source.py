@@ -20,6 +20,7 @@ import pytest
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW, window_start
 from tests.e2e.today.conftest import WINDOWS_ASKED
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.stack.loop import Loop, wait_until
 
@@ -269,7 +270,7 @@ def ask(
     """Rows of the API's answer; none as long as it knows nothing of the store."""
     start, end = told.span
     span = {"from": format_utc(start), "to": format_utc(end)}
-    answer = httpx.get(
+    answer = http.get(
         f"http://{loop.settings.api}/v1/metrics/{metric}",
         params={"store": store, "limit": "10000", **span, **asked},
         timeout=300,

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import httpx
 import pytest
 from cassandra.cluster import Session
 
 from tally.time.instants import format_utc
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.oracles.plain_oracle import QUARTER, Cell, differences, quarter
 from tests.support.questions.answers import Span, asked_rows, expected_values, served, values
@@ -201,7 +201,7 @@ class TestLastNineDays:
             "tz": "Europe/Berlin",
         }
         (row,) = (
-            httpx.get(f"http://{loop.settings.api}/v1/metrics/transactions", params=asked)
+            http.get(f"http://{loop.settings.api}/v1/metrics/transactions", params=asked)
             .raise_for_status()
             .json()["rows"]
         )

@@ -5,11 +5,11 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW, window_start
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.stack.loop import Loop, wait_until
 
@@ -38,7 +38,7 @@ def start(loop: Loop, gateway: GatewayClient) -> datetime:
 
 def asked(loop: Loop, path: str, start: datetime, **more: str) -> Any:
     span = {"from": format_utc(start), "to": format_utc(start + WINDOW), "grain": "15m"}
-    answer = httpx.get(f"http://{loop.settings.api}/v1/{path}", params={**span, **more})
+    answer = http.get(f"http://{loop.settings.api}/v1/{path}", params={**span, **more})
     return answer.raise_for_status().json()
 
 

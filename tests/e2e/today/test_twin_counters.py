@@ -12,12 +12,12 @@ from time import monotonic
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import httpx
 import pytest
 from cassandra.cluster import Session
 
 from ingest.senders.twin.people import TwinStore
 from ingest.senders.twin.stream import Transport, arrivals
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.oracles.plain_oracle import Cell, Parts, counted_once, shares_of
 from tests.support.stack.loop import Loop
@@ -191,7 +191,7 @@ def asked(loop: Loop, store: TwinStore, **more: str) -> list[dict[str, Any]]:
     """Rows of visitors, of quarter hours where nothing else is asked."""
     question = {"store": store.store_id, "grain": "15m", "tz": "store"} | more
     address = f"http://{loop.settings.api}/v1/metrics/visitors_in"
-    answer = httpx.get(address, params={**question, "limit": "1000"}, timeout=300)
+    answer = http.get(address, params={**question, "limit": "1000"}, timeout=300)
     found: list[dict[str, Any]] = answer.raise_for_status().json()["rows"]
     return found
 

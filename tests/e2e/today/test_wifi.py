@@ -18,6 +18,7 @@ import pytest
 
 from runtime.registry.stores import load_stores
 from tally.time.instants import format_utc
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.sources import meraki
 from tests.support.stack.loop import Loop, wait_until
@@ -25,7 +26,7 @@ from tests.support.twin.night import NETWORK, STORE
 
 STRONG = -60
 # Of a reader between two questions.
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.2
 # Two visits, 25 minutes apart, and what joins them later.
 FIRST, SECOND, BETWEEN = range(6), range(30, 36), 18
 APART, JOINED = (2, 720.0), (1, 2160.0)
@@ -61,7 +62,7 @@ class Readers:
             "to": format_utc(begin + timedelta(hours=1)),
             "grain": "1h",
         }
-        answer = httpx.get(f"http://{self.api}/v1/metrics/{metric}", params=asked, timeout=300)
+        answer = http.get(f"http://{self.api}/v1/metrics/{metric}", params=asked, timeout=300)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         (row,) = answer.raise_for_status().json()["rows"]
@@ -133,7 +134,7 @@ class TestWifi:
     def test_meraki_reads_its_validator_and_a_stranger_is_refused(
         self, loop: Loop, gateway: GatewayClient, sent: Night
     ) -> None:
-        greeting = httpx.get(f"http://{loop.settings.gateway}{meraki.PATH}")
+        greeting = http.get(f"http://{loop.settings.gateway}{meraki.PATH}")
         body = meraki.body(NETWORK, {}, secret="guessed")
         refused = gateway.offer(meraki.PATH, body, "application/json")
 
@@ -200,7 +201,7 @@ def send(gateway: GatewayClient, heard: dict[str, list[tuple[datetime, int]]]) -
 def explained(loop: Loop, night: Night, minutes: int) -> dict[str, Any]:
     window = format_utc(night.begin + timedelta(minutes=minutes))
     asked = {"family": "wifi", "store": STORE, "window": window}
-    answer = httpx.get(f"http://{loop.settings.api}/v1/explain", params=asked, timeout=300)
+    answer = http.get(f"http://{loop.settings.api}/v1/explain", params=asked, timeout=300)
     found: dict[str, Any] = answer.raise_for_status().json()
     return found
 

@@ -18,6 +18,7 @@ from ops.local.processes.service import Service, Site
 from ops.local.stack import control
 from tests.conftest import make_site
 from tests.integration.compose.local import always_up, free_address, local_services
+from tests.support import http
 from tests.unit.compose.files import own_services
 
 RECEIPT = {
@@ -75,7 +76,7 @@ def test_a_receipt_sent_to_the_gateway_is_answered_by_the_api(
 ) -> None:
     site, _ = running
 
-    sent = httpx.post(f"http://{site.settings.gateway}/v1/events/pos", json=RECEIPT, timeout=300)
+    sent = http.post(f"http://{site.settings.gateway}/v1/events/pos", json=RECEIPT, timeout=300)
 
     assert sent.json() == {"accepted": 1, "rejected": []}
     row = counted_row(site.settings.api)
@@ -89,7 +90,7 @@ def test_a_receipt_sent_to_the_gateway_is_answered_by_the_api(
 )
 def counted_row(api: str) -> dict[str, Any]:
     """The receipt's window once the speed layer has counted it; until then the store is unknown."""
-    answer = httpx.get(f"http://{api}/v1/metrics/transactions", params=QUESTION, timeout=300)
+    answer = http.get(f"http://{api}/v1/metrics/transactions", params=QUESTION, timeout=300)
     if answer.status_code == httpx.codes.NOT_FOUND:
         return {}
     (row,) = answer.raise_for_status().json()["rows"]

@@ -5,10 +5,10 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.integration.serving.test_process import answers, api, free_port
+from tests.support import http
 
 SOCKET = "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
 
@@ -22,8 +22,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_a_name_that_is_not_ours_is_refused(url: str) -> None:
-    assert httpx.get(f"{url}/v1/stores", headers={"Host": "evil.example"}).status_code == 400
-    assert httpx.get(f"{url}/", headers={"Host": "evil.example"}).status_code == 400
+    assert http.get(f"{url}/v1/stores", headers={"Host": "evil.example"}).status_code == 400
+    assert http.get(f"{url}/", headers={"Host": "evil.example"}).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_page_s_socket_opens_for_the_page_alone(
 
 
 def test_page_and_answers_carry_what_browsers_need_to_know(url: str) -> None:
-    page, answer = httpx.get(f"{url}/"), httpx.get(f"{url}/v1/metrics")
+    page, answer = http.get(f"{url}/"), http.get(f"{url}/v1/metrics")
 
     assert (page.status_code, answer.status_code) == (200, 200)
     for one in (page, answer):

@@ -14,6 +14,7 @@ import httpx
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from tally.config.settings import Settings
+from tests.support import http
 
 READY = retry(
     stop=stop_after_delay(600),
@@ -42,7 +43,7 @@ def api(home: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes],
 
 @READY
 def answers(url: str, status: int) -> httpx.Response:
-    answer = httpx.get(url, timeout=30)
+    answer = http.get(url, timeout=30)
     assert answer.status_code == status, answer.text
     return answer
 

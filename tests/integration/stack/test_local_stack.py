@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import Thread
 from uuid import uuid4
 
-import httpx
 import psutil
 import pytest
 from confluent_kafka import TopicPartition
@@ -29,6 +28,7 @@ from runtime.kafka.topics import read_partition_bounds
 from schemas import loader
 from tally.errors import StackError
 from tests.conftest import make_site
+from tests.support import http
 from tests.support.clients.producers import connected_producer
 from tests.unit.ingest.messages import pos
 
@@ -232,7 +232,7 @@ def test_doctor_tells_of_readers_that_are_behind_before_records_are_lost(running
     control.down(running, catalogue.select_services(["normaliser"]), print)
     patient = doctor.check_lag(running.settings)
     unread = pos(operation_id="unread", happened_at=datetime.now(UTC).isoformat())
-    httpx.post(
+    http.post(
         f"http://{running.settings.gateway}/v1/events/pos", json=unread, timeout=30
     ).raise_for_status()
     hasty = running.settings.model_copy(update={"raw_backlog_seconds": 0.001})

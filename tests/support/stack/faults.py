@@ -15,6 +15,7 @@ import httpx
 import psutil
 
 from ops.local.processes.processes import send
+from tests.support import http
 from tests.support.clients.live_load import STORES, LiveLoad
 from tests.support.stack.loop import Loop, wait_until
 
@@ -161,7 +162,7 @@ def served_receipts(loop: Loop) -> int:
         "to": (today + timedelta(days=1)).isoformat(),
     }
     try:
-        answer = httpx.get(
+        answer = http.get(
             f"http://{loop.settings.api}/v1/metrics/transactions",
             params={**asked, "limit": "10000"},
             timeout=30,

@@ -14,6 +14,7 @@ import pytest
 
 from tally.time.instants import format_utc
 from tally.time.windows import window_start
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.sources.pos_table import CASES, FORMS, messages, store_of
 from tests.support.sources.poslog import poslog
@@ -66,7 +67,7 @@ def items_of(loop: Loop, store: str, anchor: datetime) -> tuple[list[Any], int]:
     span = {name: str(day.date()) for name, day in zip(("from", "to"), days, strict=True)}
     asked = {"store": store, "tz": "UTC", **span}
     path = f"http://{loop.settings.api}/v1/reports/items"
-    answer = httpx.get(path, params=asked, timeout=300).raise_for_status().json()
+    answer = http.get(path, params=asked, timeout=300).raise_for_status().json()
     names = ("receipts", "units", "value")
     sums = [sum(one[name] for one in answer["series"]) for name in names]
     return sums, answer["unexplained_minor"]

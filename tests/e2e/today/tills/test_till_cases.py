@@ -15,6 +15,7 @@ import pytest
 
 from tally.time.instants import format_utc
 from tally.time.windows import window_start
+from tests.support import http
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.sources.till_cases import CASES, Question, bodies, questions, store_of
 from tests.support.stack.loop import Loop, wait_until
@@ -37,7 +38,7 @@ def asked(loop: Loop, question: Question) -> dict[str, Any]:
     by = {"by": "item_id"} if question.metric == "stock_on_hand" else {}
     span = {"store": question.store, "from": question.start, "to": question.end, "grain": "15m"}
     path = f"http://{loop.settings.api}/v1/metrics/{question.metric}"
-    answer = httpx.get(path, params={**span, **by}, timeout=300)
+    answer = http.get(path, params={**span, **by}, timeout=300)
     if answer.status_code == httpx.codes.NOT_FOUND:
         # Nobody has heard of the store.
         return {"rows": [], "status": "provisional", "complete": False, "numbering": []}

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
-import httpx
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
@@ -27,6 +26,7 @@ from tally.config.settings import Settings
 from tests.integration.ingest.conftest import starter, wait_until
 from tests.integration.serving.alerts.alert_server import REQUEST_SECONDS
 from tests.integration.serving.test_process import answers
+from tests.support import http
 from tests.support.alerts.alerts import id_of, open_transaction, plain, put, send, told
 from tests.support.clients.sse import EventSource
 
@@ -227,7 +227,7 @@ def test_client_that_reads_nothing_is_cut_off(
 
 def ended_streams(url: str) -> int:
     """How many streams the server has had that are over, as it counts them."""
-    text = httpx.get(url.replace("/v1/alerts/stream", "/metrics"), timeout=30).text
+    text = http.get(url.replace("/v1/alerts/stream", "/metrics"), timeout=30).text
     found = re.search(r'requests_total\{route="/v1/alerts/stream",status="200"\} (\d+)', text)
     return int(found[1]) if found else 0
 

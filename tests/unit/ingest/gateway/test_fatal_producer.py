@@ -14,6 +14,7 @@ import pytest
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
+from tests.support import http
 from tests.unit.ingest.gateway.doomed_gateway import DoomedProducer
 from tests.unit.ingest.gateway.stand_ins import Client
 from tests.unit.ingest.gateway.test_gateway import post
@@ -48,7 +49,7 @@ def test_the_gateway_then_ends_with_one(tmp_path: Path) -> None:
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         _wait_until_served(address)
-        assert httpx.post(f"http://{address}/v1/events/pos", json=POS).status_code == 503
+        assert http.post(f"http://{address}/v1/events/pos", json=POS).status_code == 503
         assert process.wait(20) == 1
         assert process.stderr is not None
         assert "gateway: sequence is out of order; start the gateway again" in process.stderr.read()
@@ -61,7 +62,7 @@ def _wait_until_served(address: str) -> None:
     deadline = time.monotonic() + 30
     while True:
         try:
-            httpx.get(f"http://{address}/healthz").raise_for_status()
+            http.get(f"http://{address}/healthz").raise_for_status()
             return
         except httpx.TransportError:
             assert time.monotonic() < deadline

@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import httpx
 import pytest
 import uvicorn
 from typer.testing import CliRunner
@@ -19,6 +18,7 @@ from ops.cli.app import build_app
 from tally.alerts.message import encode_alert
 from tally.config.settings import Settings
 from tally.errors import TallyError
+from tests.support import http
 from tests.support.alerts.alert_api import alert_api
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.alerts.alert_suite import ENDED, OPEN, STORY
@@ -134,7 +134,7 @@ def test_a_resolution_needs_its_reason(tally: Any) -> None:
 
 
 def test_tail_goes_on_where_the_connection_broke(address: str) -> None:
-    httpx.post(f"http://{address}/tell").raise_for_status()
+    http.post(f"http://{address}/tell").raise_for_status()
     with ApiClient(address, "alerts") as api:
         events = api.events("/v1/alerts/stream", begin=encode_position(BEGIN))
         first = next(events)
