@@ -18,12 +18,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from batch_layer.master.extent import MasterExtent
+from batch_layer.master.files import write_files
 from batch_layer.master.positions import (
-    MasterExtent,
-    newest_snapshot,
     offset_at,
     read_bounds_by_topic,
-    read_extent,
     refuse_other_log,
     starting_offsets,
 )
@@ -32,11 +31,10 @@ from batch_layer.master.progress import (
     IngestWatch,
     RunningQuery,
     last_fingerprints,
-    read_days,
     upsert_days,
     upsert_position,
 )
-from batch_layer.master.table import append, create_table, master_records
+from batch_layer.master.table import MasterTable, master_records
 from runtime.connect import cassandra_session
 from runtime.kafka.log_identity import read_fingerprints, read_topic_ids
 from runtime.kafka.offsets import TopicOffsets, find_unread, flatten_offsets
@@ -64,6 +62,7 @@ class Ingest:
     ids: Mapping[str, str]
     gaps: Sequence[AcceptedGap]
     state: IngestState
+    master: MasterTable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,8 +100,8 @@ def start_ingest(
     that the table's records came from.
     """
     topics = [family.topic for family in FAMILIES.values()]
-    create_table(spark, settings.master_path)
-    extent, ids = read_extent(settings.master_path), read_topic_ids(settings, topics)
+    master, ids = MasterTable.open(settings.master_path), read_topic_ids(settings, topics)
+    extent = master.extent
     # Fingerprints are read first: a record deleted between the two reads is then known to be gone.
     fingerprints = read_fingerprints(settings, extent.last_record_places())
     retained = read_bounds_by_topic(settings, topics)
@@ -114,7 +113,8 @@ def start_ingest(
     refuse_other_log(extent, retained, fingerprints)
     if next_offsets != extent.until:
         _set_aside_old_checkpoint(settings.checkpoint(QUERY), next_offsets)
-    ingest = Ingest(spark, session, settings, ids, gaps, IngestState(starting))
+    state = IngestState(starting)
+    ingest = Ingest(spark, session, settings, ids, gaps, state, master)
     # Without this, an ingest that is restarted behind a transaction's marker would seem to lag
     # until the next record arrives.
     ingest.state.position = _read_positions(ingest, starting)
@@ -140,6 +140,8 @@ def _start_query(
     ingest: Ingest, starting: TopicOffsets, options: Mapping[str, str]
 ) -> StreamingQuery:
     settings = ingest.settings
+    # A day's outage is caught up in many micro-batches, and not in one of a day's records.
+    options = {"maxOffsetsPerTrigger": str(settings.ingest_batch_records), **options}
     writer = read_committed_stream(ingest.spark, settings, starting, **options).writeStream
     writer = writer.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY)))
     writer = writer.foreachBatch(lambda batch, number: _append_or_refuse(ingest, batch, number))
@@ -169,40 +171,29 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     another ingester has appended meanwhile.
 
     In:  the Kafka source's columns; number: that of the micro-batch in the checkpoint.
-    Out: nothing but the rows in the table, its note, and the positions in Cassandra.
+    Out: nothing but the rows and offsets in the table, and the positions in Cassandra.
     """
-    path, checkpoint = ingest.settings.master_path, ingest.settings.checkpoint(QUERY)
-    # The offsets held and their version are read together: another ingester may append after this.
-    snapshot = newest_snapshot(path)
-    extent = snapshot.extent
+    checkpoint = ingest.settings.checkpoint(QUERY)
+    extent = ingest.master.refresh()
     # The planned offsets, not those of a new query: the table may have been lost since this began.
     start, end = read_planned_start(checkpoint, number), read_planned_end(checkpoint, number)
     _refuse_missing_records(ingest, skip_gaps(extent.until, ingest.gaps), start)
-    # The frame is persisted: two actions read it, and each would read Kafka again.
-    fresh = master_records(batch.where(_is_new(extent.until, end))).persist()
-    try:
-        days = read_days(fresh)
-        # Days are noted before the append: a crash between the two must leave a day dirty, never
-        # clean with records that no generation has.
-        upsert_days(ingest.session, days)
-        if days:
-            newest = last_fingerprints(days)
-            fingerprints = {
-                topic: {
-                    **extent.fingerprints.get(topic, {}),
-                    **newest.get(topic, {}),
-                }
-                for topic in end
-            }
-            until = _furthest_offsets(extent.until, end)
-            append(fresh, path, snapshot, MasterExtent(ingest.ids, until, fingerprints))
-        # The position comes last: a reader of it finds all records below it in the table.
-        upsert_position(ingest.session, end)
-        ingest.state.position = end
-        rows = sum(day["rows"] for day in days)
-        log.info("append", micro_batch=number, rows=rows, until=end)
-    finally:
-        fresh.unpersist()
+    fresh = master_records(batch.where(_is_new(extent.until, end)))
+    parts = write_files(fresh, ingest.settings.master_path)
+    # Days are noted before the commit: a crash between the two must leave a day dirty, never clean
+    # with records that no generation has.
+    upsert_days(ingest.session, parts)
+    if parts:
+        newest = last_fingerprints(parts)
+        fingerprints = {
+            topic: {**extent.fingerprints.get(topic, {}), **newest.get(topic, {})} for topic in end
+        }
+        until = _furthest_offsets(extent.until, end)
+        ingest.master.append(parts, MasterExtent(ingest.ids, until, fingerprints))
+    # The position comes last: a reader of it finds all records below it in the table.
+    upsert_position(ingest.session, end)
+    ingest.state.position = end
+    log.info("append", micro_batch=number, rows=sum(part.rows for part in parts), until=end)
 
 
 def _refuse_missing_records(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> None:

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import structlog
 from cassandra.cluster import Session
 from confluent_kafka import KafkaException
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from batch_layer.master.files import FilePart
 from batch_layer.master.positions import stable_ends
 from runtime.cassandra.writes import write_rows
 from runtime.connect import CASSANDRA_ERRORS
@@ -48,37 +47,22 @@ ENDS_SECONDS = 3.0
 log = structlog.get_logger()
 
 
-def read_days(records: DataFrame) -> list[Row]:
-    """Summarise the records, one row for each source, event_date and partition.
-
-    In:  batch_layer.master.table.master_records().
-    Out: source, event_date, partition, until bigint (first offset after), rows bigint, last
-         struct<offset, timestamp_ms (since 1970), sha256> (the last record).
-    """
-    timestamp = F.unix_millis("committed_at").alias("timestamp_ms")
-    by_day = records.groupBy("source", "event_date", "partition").agg(
-        (F.max("offset") + 1).alias("until"),
-        F.count(F.lit(1)).alias("rows"),
-        F.max_by(F.struct("offset", timestamp, "sha256"), "offset").alias("last"),
-    )
-    return by_day.collect()
-
-
-def last_fingerprints(days: Iterable[Row]) -> dict[str, dict[int, RecordFingerprint]]:
-    """The fingerprint of the last record (by offset) in read_days(), by source and partition."""
+def last_fingerprints(parts: Iterable[FilePart]) -> dict[str, dict[int, RecordFingerprint]]:
+    """The fingerprint of the last record (by offset) of the files, by source and partition."""
     fingerprints: dict[str, dict[int, RecordFingerprint]] = {}
-    # A partition has a row for each day with records: the row that reaches furthest overwrites
+    # A partition has a part for each day with records: the one that reaches furthest overwrites
     # the others.
-    for day in sorted(days, key=lambda day: day["until"]):
-        last = RecordFingerprint(**day["last"].asDict())
-        fingerprints.setdefault(day["source"], {})[day["partition"]] = last
+    for part in sorted(parts, key=lambda part: part.last_offset):
+        last = RecordFingerprint(part.last_offset, part.last_micros // 1000, part.last_sha256)
+        fingerprints.setdefault(part.source, {})[part.partition] = last
     return fingerprints
 
 
-def upsert_days(session: Session, days: Iterable[Row]) -> None:
+def upsert_days(session: Session, parts: Iterable[FilePart]) -> None:
     """Upsert how far each day reaches (a max-register by offset)."""
-    columns = ("source", "event_date", "partition", "until", "until")
-    write_rows(session, _DAY, (tuple(day[name] for name in columns) for day in days))
+    untils = ((part, part.last_offset + 1) for part in parts)
+    rows = ((part.source, part.event_date, part.partition, until, until) for part, until in untils)
+    write_rows(session, _DAY, rows)
 
 
 def upsert_position(session: Session, end: TopicOffsets) -> None:

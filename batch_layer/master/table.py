@@ -1,37 +1,104 @@
-"""The Delta table of the master dataset: created once, appended to, never changed."""
+"""The Delta table of the master dataset: created once, appended to, never changed.
 
+Spark's tasks write the files of an append; delta-rs makes the commit, into which it can put the
+offsets held after it.
+"""
+
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
+from typing import Self
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import MasterExtent, Snapshot, read_extent
+from batch_layer.master.extent import EMPTY_EXTENT, MasterExtent, load_extent
+from batch_layer.master.files import MASTER_COLUMNS, PARTITIONED_BY, FilePart, to_actions
+from runtime.kafka.log_identity import SHA256_DIGITS
 from runtime.registry.sources import FAMILIES
-from schemas.loader import master_schema
-from tally.errors import AlreadyRunning
+from tally.errors import AlreadyRunning, DataLoss
 from tally.spark.record_columns import is_readable
 
-APP_ID = "tally-master-ingest"
 _IDENTITY = "store_id string, event_id string, happened_at string, fingerprint string"
+_PROPERTIES = {
+    # Delta itself then refuses to delete or change a row (seen).
+    "delta.appendOnly": "true",
+    # Each append reads the log from the last checkpoint on.
+    "delta.checkpointInterval": "10",
+    # Longer than any rebuild runs: it reads the version that it has pinned.
+    "delta.deletedFileRetentionDuration": "interval 2 days",
+    "delta.logRetentionDuration": "interval 7 days",
+}
 
 
-def create_table(spark: SparkSession, path: Path) -> None:
-    """Create the empty table with the columns of schemas/master/events.json, unless it exists.
+class MasterTable:
+    """The table, opened once, and its extent at the version that it is open at."""
 
-    The table is append-only from its first commit.
-    """
-    if DeltaTable.is_deltatable(str(path)):
-        return
-    schema = master_schema()
-    columns = ", ".join(f"`{column['name']}` {column['type']}" for column in schema["columns"])
-    spark.sql(
-        f"CREATE TABLE delta.`{path.absolute()}` ({columns}) USING DELTA"
-        f" PARTITIONED BY ({', '.join(schema['partitioned_by'])})"
-        # Delta itself then refuses to delete or change a row (seen).
-        " TBLPROPERTIES ('delta.appendOnly' = 'true')"
-    )
+    def __init__(self, path: Path, table: DeltaTable) -> None:
+        self.path, self._table = path, table
+        self.extent = load_extent(table)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open the newest version; create it with the columns of schemas/master/events.json.
+
+        The table is append-only from its first commit. Raises DataLoss when it has records and
+        states no offsets.
+        """
+        if not DeltaTable.is_deltatable(str(path)):
+            DeltaTable.create(
+                str(path), MASTER_COLUMNS, partition_by=PARTITIONED_BY, configuration=_PROPERTIES
+            )
+        opened = cls(path, DeltaTable(str(path)))
+        # Without its offsets everything that Kafka keeps would be appended once more.
+        if opened.extent == EMPTY_EXTENT and opened._table.file_uris():
+            raise DataLoss(
+                f"master dataset {path}: it has records and states no offsets, as an older release"
+                " left it; go on with that release, or begin in another TALLY_HOME"
+            )
+        return opened
+
+    def refresh(self) -> MasterExtent:
+        """The extent of the newest version, to which the table is brought.
+
+        Raises DataLoss when the table is gone.
+        """
+        if not DeltaTable.is_deltatable(str(self.path)):
+            raise DataLoss(f"master dataset {self.path} is gone; restore it from its backup")
+        before = self._table.version()
+        self._table.update_incremental()
+        # Hardly any commit is of others: of maintenance, or of another ingester.
+        if self._table.version() != before:
+            self.extent = load_extent(self._table)
+        return self.extent
+
+    def append(self, parts: Sequence[FilePart], after: MasterExtent) -> None:
+        """Make the files part of the table, by one commit that also has the offsets held after it.
+
+        Commits of maintenance since refresh() do no harm. Raises AlreadyRunning when another
+        ingester has appended since: a restart goes on where the table ends by then.
+        """
+        table = self._table
+        numbers = after.transactions(self.extent, table.version() + 1)
+        properties = CommitProperties(app_transactions=numbers)
+        try:
+            table.create_write_transaction(
+                [*to_actions(parts)],
+                mode="append",
+                schema=table.schema(),
+                partition_by=PARTITIONED_BY,
+                commit_properties=properties,
+            )
+        except CommitFailedError as error:
+            raise AlreadyRunning(
+                f"master dataset {self.path}: another ingester has appended since version"
+                f" {table.version()}; stop it, then start again ({error})"
+            ) from error
+        # The commit may lie behind some of maintenance, which change nothing of the extent.
+        table.update_incremental()
+        self.extent = after
 
 
 def master_records(kafka: DataFrame) -> DataFrame:
@@ -41,7 +108,8 @@ def master_records(kafka: DataFrame) -> DataFrame:
 
     In:  the Kafka source's columns (topic, partition, offset, timestamp, value binary): any bytes,
          or none.
-    Out: the columns of schemas/master/events.json, and sha256 (hex) of the record's bytes.
+    Out: the columns of schemas/master/events.json, and sha256 of the record's bytes, as a
+         RecordFingerprint has it.
     """
     text = F.col("value").cast("string")
     parsed = kafka.select(
@@ -52,7 +120,7 @@ def master_records(kafka: DataFrame) -> DataFrame:
         _null_unless_readable(F.col(f"event.{name}")).alias(name)
         for name in ("store_id", "event_id", "fingerprint")
     )
-    digest = F.sha2(F.coalesce("value", F.lit(b"")), 256)
+    digest = F.substring(F.sha2(F.coalesce("value", F.lit(b"")), 256), 1, SHA256_DIGITS)
     return parsed.select(
         F.col("topic").alias("source"),
         # Never null: a record without a day made the append fail at every start (seen).
@@ -78,30 +146,6 @@ def _is_readable(text: Column) -> Column:
 
 def _null_unless_readable(value: Column) -> Column:
     return F.when(F.col("is_readable"), value)
-
-
-def append(records: DataFrame, path: Path, seen: Snapshot, after: MasterExtent) -> None:
-    """Append records that the table lacked when it was `seen`.
-
-    The offsets held after them (`after`) go into the same commit. The fixed application id makes
-    two ingesters conflict, and its version is one above that of the snapshot: Delta skips the
-    append if another ingester has committed since. Raises AlreadyRunning when it has: a restart
-    continues where the table ends by then.
-
-    In:  master_records().
-    Out: nothing but a new version of the table.
-    """
-    # The rows of a day go to one task, which writes one file per day.
-    by_day = records.drop("sha256").repartition("source", "event_date")
-    writer = by_day.write.format("delta").mode("append")
-    writer = writer.option("userMetadata", after.to_metadata()).option("txnAppId", APP_ID)
-    writer.option("txnVersion", seen.version + 1).save(str(path))
-    # Delta skips silently: only the table shows whether it did.
-    if read_extent(path) != after:
-        raise AlreadyRunning(
-            f"master dataset {path}: another ingester has appended since version {seen.version};"
-            " stop it, then start again"
-        )
 
 
 def read_version(spark: SparkSession, path: Path, version: int) -> DataFrame:

@@ -197,6 +197,8 @@ class Settings(BaseModel):
     """seconds without word that the master is current after which nothing is final"""
     ingest_trigger_seconds: float = Field(30.0, ge=0)
     """seconds between two appends to the master; longer makes larger files"""
+    ingest_batch_records: int = Field(1_000_000, ge=1)
+    """records that one append takes at most: an outage is caught up in so large steps"""
     checkpoints: Path | None = None
     """folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints"""
 

@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import read_bounds_by_topic, read_extent
+from batch_layer.master.extent import load_extent
+from batch_layer.master.positions import read_bounds_by_topic
 from batch_layer.master.table import read_version
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.kafka.offsets import Offsets, find_unread
@@ -85,8 +86,8 @@ def pin_master(
     waiting = oldest_raw(settings, topics()[topic]["raw"]) or now
     retained, still_open = stable_offsets(settings, topic)
     # Read after the ends of the topics: the master can only have advanced since.
-    version = DeltaTable(str(path)).version()
-    until = read_extent(path, version).until.get(topic, {})
+    table = DeltaTable(str(path))
+    version, until = table.version(), load_extent(table, [topic]).until.get(topic, {})
     # A transaction that does not end hides the records behind it: nothing is claimed for its
     # partition.
     oldest_unread = oldest_canonical(spark, settings, topic, until, retained)

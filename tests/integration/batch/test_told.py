@@ -10,7 +10,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 from pyspark.sql import SparkSession
 
-from batch_layer.master.positions import MasterExtent, read_extent
+from batch_layer.master.extent import MasterExtent, read_extent
 from batch_layer.views.publish.announcements import Announcements
 from batch_layer.views.publish.pointer import PointerTable
 from ops.conflicts import TillConflicts, accept, till_conflicts
@@ -198,11 +198,10 @@ def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands
     }
     held = read_extent(parts.settings.master_path)
     until = {**held.until, "sales": {**held.until["sales"], 3: 10**6 + 1}}
-    note = CommitProperties(
-        custom_metadata={"userMetadata": MasterExtent(held.topic_ids, until).to_metadata()}
-    )
+    after = MasterExtent(held.topic_ids, until, held.fingerprints)
+    numbers = CommitProperties(app_transactions=after.transactions(held, 1))
     write_deltalake(
-        str(parts.settings.master_path), pa.table(columns), mode="append", commit_properties=note
+        str(parts.settings.master_path), pa.table(columns), mode="append", commit_properties=numbers
     )
 
     report = parts.rebuild("full")
