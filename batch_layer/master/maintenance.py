@@ -77,23 +77,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     def work() -> None:
         # The ingest and the rebuilds have priority.
         lower_process_priority()
-        report = asdict(maintain(Settings.load().master_path))
+        report = asdict(maintain(Settings.load().master_path, datetime.now(UTC)))
         print(json.dumps(report) if given.json else f"master maintenance: {report}")
 
     return run_job("master maintenance", work)
 
 
-def maintain(path: Path, full_bytes: int = FULL_BYTES) -> MaintenanceReport:
+def maintain(path: Path, now: datetime) -> MaintenanceReport:
     """Merge, remove and clean up once.
 
-    Raises TallyError when there is no table, AlreadyRunning when another maintenance merges.
+    now: from when on the files that are merged are retained. Raises TallyError when there is no
+    table, AlreadyRunning when another maintenance merges.
     """
     if not DeltaTable.is_deltatable(str(path)):
         raise TallyError(f"no master dataset in {path}; start its ingest with `tally up master`")
     table = DeltaTable(str(path))
-    merges = [*plan_merges(read_live_files(table), full_bytes)]
+    merges = [*plan_merges(read_live_files(table))]
     for merge in merges:
-        commit_merge(table, path, merge)
+        commit_merge(table, path, merge, now)
         log.info("merged", source=merge.source, day=merge.day, files=len(merge.files))
     # Also the files of appends that were never committed; young ones may be committed yet.
     removed = table.vacuum(dry_run=False, full=True)
@@ -142,11 +143,11 @@ def select_small(files: Sequence[LiveFile], full_bytes: int) -> list[LiveFile]:
     return small if len(small) > 1 else []
 
 
-def commit_merge(table: DeltaTable, path: Path, merge: Merge) -> None:
+def commit_merge(table: DeltaTable, path: Path, merge: Merge, now: datetime) -> None:
     """Replace the files by one of the same rows."""
     parts = merge_files(str(path), merge.source, merge.day, [file.path for file in merge.files])
-    values, now = partition_values(merge.source, merge.day), to_millis(datetime.now(UTC))
-    removed = [RemoveAction(file.path, False, now, file.size, values) for file in merge.files]
+    values, at = partition_values(merge.source, merge.day), to_millis(now)
+    removed = [RemoveAction(file.path, False, at, file.size, values) for file in merge.files]
     # Every merge has the same name: of two that have seen the same files the second one fails, and
     # would otherwise repeat their rows (delta-rs 1.6.6 does not compare the files removed).
     name = Transaction(WRITER, table.version() + 1)

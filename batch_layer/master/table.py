@@ -25,11 +25,12 @@ _IDENTITY = "store_id string, event_id string, happened_at string, fingerprint s
 _PROPERTIES = {
     # Delta itself then refuses to delete or change a row (seen).
     "delta.appendOnly": "true",
-    # Each append reads the log from the last checkpoint on.
-    "delta.checkpointInterval": "10",
+    # A checkpoint has every file, and those removed of two days: one for each append would write
+    # much more than the append.
+    "delta.checkpointInterval": "50",
     # Longer than any rebuild runs: it reads the version that it has pinned.
     "delta.deletedFileRetentionDuration": "interval 2 days",
-    "delta.logRetentionDuration": "interval 7 days",
+    "delta.logRetentionDuration": "interval 2 days",
 }
 
 

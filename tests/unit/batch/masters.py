@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from batch_layer.master.extent import MasterExtent
 from batch_layer.master.files import MASTER_COLUMNS, FilePart, write_file
+from batch_layer.master.maintenance import MaintenanceReport, maintain
 from batch_layer.master.progress import last_fingerprints
 from batch_layer.master.table import MasterTable
 
@@ -49,3 +50,8 @@ def append(
     end = part.last_offset + 1 if until is None else until
     fingerprints = last_fingerprints([part])
     master.append([part], MasterExtent({"sales": TOPIC_ID}, {"sales": {0: end}}, fingerprints))
+
+
+def maintain_now(path: Path) -> MaintenanceReport:
+    """One run of the maintenance."""
+    return maintain(path, datetime.now(UTC))

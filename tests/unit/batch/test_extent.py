@@ -17,11 +17,10 @@ from batch_layer.master.extent import (
     read_extent,
 )
 from batch_layer.master.files import MASTER_COLUMNS, PARTITIONED_BY
-from batch_layer.master.maintenance import maintain
 from batch_layer.master.table import MasterTable
 from runtime.kafka.log_identity import fingerprint_record
 from tally.errors import AlreadyRunning, DataLoss
-from tests.unit.batch.masters import append, record
+from tests.unit.batch.masters import append, maintain_now, record
 
 TOPIC_IDS = st.binary(min_size=16, max_size=16).map(
     lambda given: urlsafe_b64encode(given).decode().rstrip("=")
@@ -107,7 +106,7 @@ def test_version_states_what_it_holds_and_not_what_came_later(tmp_path: Path) ->
     master = MasterTable.open(tmp_path)
     for end in (5, 9):
         append(master, range(end - 3, end))
-    maintain(tmp_path)
+    maintain_now(tmp_path)
 
     stated = [load_extent(DeltaTable(str(tmp_path), version=at)).until for at in range(4)]
 

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,14 +15,13 @@ from batch_layer.master.extent import read_extent
 from batch_layer.master.maintenance import (
     LiveFile,
     commit_merge,
-    maintain,
     plan_merges,
     read_live_files,
     select_small,
 )
 from batch_layer.master.table import MasterTable
 from tally.errors import AlreadyRunning, TallyError
-from tests.unit.batch.masters import DAY, append, write_part
+from tests.unit.batch.masters import DAY, append, maintain_now, write_part
 
 RETENTION_DAYS = 2
 
@@ -51,16 +50,16 @@ def make_older(path: Path, days: int) -> None:
 def test_small_files_of_each_day_become_one(tmp_path: Path) -> None:
     days_of_appends(tmp_path, 5)
 
-    report = maintain(tmp_path)
+    report = maintain_now(tmp_path)
 
     assert (report.merged_days, report.merged_files, report.live_files) == (5, 15, 5)
     assert offsets(DeltaTable(str(tmp_path))) == [*range(30)]
-    assert maintain(tmp_path).merged_days == 0
+    assert maintain_now(tmp_path).merged_days == 0
 
 
 def test_ingest_that_is_open_appends_after_a_merge(tmp_path: Path) -> None:
     master = days_of_appends(tmp_path, 2)
-    maintain(tmp_path)
+    maintain_now(tmp_path)
 
     append(master, [12])
 
@@ -72,7 +71,7 @@ def test_version_that_a_rebuild_has_pinned_stays_readable(tmp_path: Path) -> Non
     days_of_appends(tmp_path, 3)
     pinned = DeltaTable(str(tmp_path)).version()
 
-    report = maintain(tmp_path)
+    report = maintain_now(tmp_path)
 
     assert report.removed_files == 0
     assert offsets(DeltaTable(str(tmp_path), version=pinned)) == [*range(18)]
@@ -82,10 +81,10 @@ def test_files_of_a_killed_append_are_removed_once_they_are_old(tmp_path: Path) 
     days_of_appends(tmp_path, 1)
     left = write_part(tmp_path, [77])
 
-    assert maintain(tmp_path).removed_files == 0
+    assert maintain_now(tmp_path).removed_files == 0
 
     make_older((tmp_path / left.path).parent, RETENTION_DAYS + 1)
-    assert maintain(tmp_path).removed_files == 1
+    assert maintain_now(tmp_path).removed_files == 1
     assert offsets(DeltaTable(str(tmp_path))) == [*range(6)]
 
 
@@ -96,7 +95,7 @@ def test_forty_days_of_maintenance_alone_leave_the_offsets_as_they_are(tmp_path:
 
     # One day is merged on each.
     for merge in merges:
-        commit_merge(DeltaTable(str(tmp_path)), tmp_path, merge)
+        commit_merge(DeltaTable(str(tmp_path)), tmp_path, merge, datetime.now(UTC))
         make_older(log, 1)
         maintain_log(tmp_path)
 
@@ -116,11 +115,11 @@ def test_second_maintenance_that_has_seen_the_same_files_is_refused(tmp_path: Pa
     master = days_of_appends(tmp_path, 1)
     first, second = (DeltaTable(str(tmp_path)) for _ in range(2))
     [merge] = plan_merges(read_live_files(first))
-    commit_merge(first, tmp_path, merge)
+    commit_merge(first, tmp_path, merge, datetime.now(UTC))
     append(master, [6])
 
     with pytest.raises(AlreadyRunning, match="another maintenance has merged meanwhile"):
-        commit_merge(second, tmp_path, merge)
+        commit_merge(second, tmp_path, merge, datetime.now(UTC))
 
     assert offsets(DeltaTable(str(tmp_path))) == [*range(7)]
 
@@ -131,17 +130,17 @@ def test_negative_control_two_merges_without_a_common_name_repeat_the_rows(
     days_of_appends(tmp_path, 1)
     first, second = (DeltaTable(str(tmp_path)) for _ in range(2))
     [merge] = plan_merges(read_live_files(first))
-    commit_merge(first, tmp_path, merge)
+    commit_merge(first, tmp_path, merge, datetime.now(UTC))
     monkeypatch.setattr("batch_layer.master.maintenance.WRITER", "another")
 
-    commit_merge(second, tmp_path, merge)
+    commit_merge(second, tmp_path, merge, datetime.now(UTC))
 
     assert Counter(offsets(DeltaTable(str(tmp_path)))) == Counter([*range(6), *range(6)])
 
 
 def test_missing_master_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(TallyError, match="tally up master"):
-        maintain(tmp_path / "master")
+        maintain_now(tmp_path / "master")
 
 
 SIZES = st.lists(st.integers(1, 300), max_size=12)

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from batch_layer.master.maintenance import maintain
 from batch_layer.master.table import MasterTable
 from batch_layer.master.verify import verify
 from tally.errors import TallyError
-from tests.unit.batch.masters import append, write_part
+from tests.unit.batch.masters import append, maintain_now, write_part
 
 
 def first_100(path: Path) -> MasterTable:
@@ -47,7 +46,7 @@ def test_second_verification_reads_only_what_is_new(tmp_path: Path) -> None:
 def test_merged_files_are_read_and_are_the_same_rows(tmp_path: Path) -> None:
     first_100(tmp_path / "master")
     before = verify(tmp_path / "master")
-    maintain(tmp_path / "master")
+    maintain_now(tmp_path / "master")
 
     found = verify(tmp_path / "master")
 
