@@ -17,7 +17,7 @@ RESERVED_NAMES = frozenset(
     re.findall(
         r"\w+",
         """schema_version event_id store_id happened_at received_at fingerprint raw_partition
-        raw_offset extra repeat day window_start dim dim_value events epoch generation topic
+        raw_offset extra repeat sender day window_start dim dim_value events epoch generation topic
         partition offset committed_at crc is_readable is_repeat excluded id at left_out source value
         axes members window sums last first_copies is_utf8 fate elsewhere touched event_date
         first_date pinned""",

@@ -160,14 +160,25 @@ def _summarise(rows: pa.Table, columns: Mapping[str, tuple[str, str]]) -> pa.Tab
     return found.rename_columns(["partition", *columns])
 
 
+def _upcast(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows in today's columns, with null where their file is older than a column."""
+    columns = [
+        rows[column.name].cast(column.type)
+        if column.name in rows.schema.names
+        else pa.nulls(rows.num_rows, column.type)
+        for column in _FILE_COLUMNS
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_FILE_COLUMNS)
+
+
 def merge_files(root: str, source: str, day: date, paths: Iterable[str]) -> list[FilePart]:
     """Write one file of the rows of several of a source and day; summarised without digests."""
 
     def read() -> Iterator[pa.RecordBatch]:
         for path in paths:
             with pq.ParquetFile(Path(root, path)) as file:
-                for rows in file.iter_batches(columns=_FILE_COLUMNS.names):
-                    yield rows.append_column("sha256", pa.repeat("", rows.num_rows))
+                for rows in file.iter_batches():
+                    yield _upcast(rows).append_column("sha256", pa.repeat("", rows.num_rows))
 
     return write_file(root, source, day, read())
 

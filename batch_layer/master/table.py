@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Self
 
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +21,9 @@ from runtime.registry.sources import FAMILIES
 from tally.errors import AlreadyRunning, DataLoss
 from tally.spark.record_columns import is_readable
 
-_IDENTITY = "store_id string, event_id string, happened_at string, fingerprint string"
+_IDENTITY = (
+    "store_id string, event_id string, happened_at string, fingerprint string, sender string"
+)
 _PROPERTIES = {
     # Delta itself then refuses to delete or change a row (seen).
     "delta.appendOnly": "true",
@@ -52,7 +54,9 @@ class MasterTable:
             DeltaTable.create(
                 str(path), MASTER_COLUMNS, partition_by=PARTITIONED_BY, configuration=_PROPERTIES
             )
-        opened = cls(path, DeltaTable(str(path)))
+        table = DeltaTable(str(path))
+        _add_missing_columns(table)
+        opened = cls(path, table)
         # Without its offsets everything that Kafka keeps would be appended once more.
         if opened.extent == EMPTY_EXTENT and opened._table.file_uris():
             raise DataLoss(
@@ -102,6 +106,15 @@ class MasterTable:
         self.extent = after
 
 
+def _add_missing_columns(table: DeltaTable) -> None:
+    """Add the columns that a later release has brought; earlier records have null there."""
+    known = {column.name for column in table.schema().fields}
+    schema = Schema.from_arrow(MASTER_COLUMNS)
+    if missing := [column for column in schema.fields if column.name not in known]:
+        table.alter.add_columns(missing)
+        table.update_incremental()
+
+
 def master_records(kafka: DataFrame) -> DataFrame:
     """Canonical records in the master's columns.
 
@@ -117,9 +130,9 @@ def master_records(kafka: DataFrame) -> DataFrame:
         "*", _is_readable(text).alias("is_readable"), F.from_json(text, _IDENTITY).alias("event")
     )
     happened_at = _null_unless_readable(F.col("event.happened_at").try_cast("timestamp"))
-    store_id, event_id, fingerprint = (
+    store_id, event_id, fingerprint, sender = (
         _null_unless_readable(F.col(f"event.{name}")).alias(name)
-        for name in ("store_id", "event_id", "fingerprint")
+        for name in ("store_id", "event_id", "fingerprint", "sender")
     )
     digest = F.substring(F.sha2(F.coalesce("value", F.lit(b"")), 256), 1, SHA256_DIGITS)
     return parsed.select(
@@ -135,6 +148,7 @@ def master_records(kafka: DataFrame) -> DataFrame:
         F.col("timestamp").alias("committed_at"),
         # A Spark string must be valid UTF-8; the digest beside it is of the bytes that came.
         F.make_valid_utf8(text).alias("value"),
+        sender,
         digest.alias("sha256"),
     )
 

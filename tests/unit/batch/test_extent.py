@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,9 +18,10 @@ from batch_layer.master.extent import (
 )
 from batch_layer.master.files import MASTER_COLUMNS, PARTITIONED_BY
 from batch_layer.master.table import MasterTable
+from batch_layer.master.verify import verify
 from runtime.kafka.log_identity import fingerprint_record
 from tally.errors import AlreadyRunning, DataLoss
-from tests.unit.batch.masters import append, maintain_now, record
+from tests.unit.batch.masters import TOPIC_ID, append, maintain_now, record
 
 TOPIC_IDS = st.binary(min_size=16, max_size=16).map(
     lambda given: urlsafe_b64encode(given).decode().rstrip("=")
@@ -28,6 +29,10 @@ TOPIC_IDS = st.binary(min_size=16, max_size=16).map(
 OFFSETS = st.integers(0, 2**53)
 LAST = st.builds(fingerprint_record, OFFSETS, st.integers(0, 2**53), st.binary())
 PARTITIONS = st.lists(st.tuples(OFFSETS, st.none() | LAST), min_size=1, max_size=5)
+
+HELD = MasterExtent(
+    {"sales": TOPIC_ID}, {"sales": {0: 1}}, {"sales": {0: fingerprint_record(0, 1, b"")}}
+)
 
 
 class Numbers:
@@ -139,3 +144,18 @@ def test_table_that_is_gone_is_no_empty_table(tmp_path: Path) -> None:
 
     with pytest.raises(DataLoss, match="is gone; restore it"):
         master.refresh()
+
+
+def test_columns_of_a_later_release_are_added_and_null_before(tmp_path: Path) -> None:
+    earlier = pa.schema([column for column in MASTER_COLUMNS if column.name != "sender"])
+    rows = pa.Table.from_pylist([record(0)], schema=earlier)
+    numbers = CommitProperties(app_transactions=HELD.transactions(EMPTY_EXTENT, 1))
+    write_deltalake(str(tmp_path), rows, partition_by=PARTITIONED_BY, commit_properties=numbers)
+
+    append(MasterTable.open(tmp_path), [1])
+
+    table = DeltaTable(str(tmp_path)).to_pyarrow_table()
+    assert table.schema.names == MASTER_COLUMNS.names
+    assert table["sender"].to_pylist() == [None, None]
+    assert verify(tmp_path).ok and maintain_now(tmp_path).live_files == 1
+    assert verify(tmp_path).ok
