@@ -15,6 +15,7 @@ from datetime import date
 from uuid import uuid4
 
 from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
 
 from batch_layer.views.compute.scope import RebuildRequest, build_store_request
 from batch_layer.views.publish.publication import RebuildJob, publish
@@ -30,6 +31,8 @@ from tally.config.settings import Settings
 from tally.errors import StackError
 from tally.time.windows import parse_days
 
+# A sort that does not fit into memory is spilled in parts; Spark joins small ones.
+_TASKS_A_CORE = 4
 # Errors that executors raise when Cassandra does not answer, or not in time; any other error is a
 # fault of this code.
 _UNAVAILABLE_ERRORS = (
@@ -93,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         families = [known[given.family]] if given.family else [*known.values()]
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
+            set_parallelism(spark, settings)
             job = RebuildJob(spark, session, settings, request, families, given.dry_run)
             with _translate_executor_errors():
                 report = rebuild(job)
@@ -119,6 +123,15 @@ def _family(name: str) -> str:
         # BadSource is a ValueError: argparse would report a wrong name without the reason.
         reason = str(error)
     raise argparse.ArgumentTypeError(reason)
+
+
+def set_parallelism(spark: SparkSession, settings: Settings) -> None:
+    """Set the number of the session's shuffle partitions to that of a rebuild.
+
+    It is no matter of the state stores, whose number is small and fixed by a first start.
+    """
+    tasks = settings.rebuild_tasks or _TASKS_A_CORE * spark.sparkContext.defaultParallelism
+    spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
 
 
 def rebuild(job: RebuildJob) -> Report:

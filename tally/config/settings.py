@@ -199,6 +199,8 @@ class Settings(BaseModel):
     """seconds between two appends to the master; longer makes larger files"""
     ingest_batch_records: int = Field(1_000_000, ge=1)
     """records that one append takes at most: an outage is caught up in so large steps"""
+    rebuild_tasks: int = Field(0, ge=0)
+    """Spark shuffle partitions of a rebuild; 0: four for each core that it runs on"""
     checkpoints: Path | None = None
     """folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints"""
 
