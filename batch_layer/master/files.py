@@ -82,14 +82,22 @@ def write_files(records: DataFrame, table: Path) -> list[FilePart]:
     arrow = to_arrow_schema(columns)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        slices = (part for batch in batches for part in _split_by_day(batch))
-        for (source, day), grouped in groupby(slices, key=lambda part: part[0]):
-            parts = write_file(root, source, day, (rows for _, rows in grouped))
+        for parts in write_days(root, batches):
             yield pa.RecordBatch.from_pylist([part._asdict() for part in parts], schema=arrow)
 
     # The rows of a day go to one task, which writes one file per day.
     by_day = records.repartition(*PARTITIONED_BY).sortWithinPartitions(*_ORDER)
     return [FilePart(*row) for row in by_day.mapInArrow(write, columns).collect()]
+
+
+def write_days(root: str, batches: Iterable[pa.RecordBatch]) -> Iterator[list[FilePart]]:
+    """Write the files of one task; yield each file's parts.
+
+    In:  master_records(), ordered by source, day, partition and offset.
+    """
+    slices = (part for batch in batches for part in _split_by_day(batch))
+    for (source, day), grouped in groupby(slices, key=lambda part: part[0]):
+        yield write_file(root, source, day, (rows for _, rows in grouped))
 
 
 def _split_by_day(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, date], pa.RecordBatch]]:
