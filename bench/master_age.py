@@ -29,14 +29,15 @@ from batch_layer.master.files import (
     MASTER_COLUMNS,
     PARTITIONED_BY,
     FilePart,
-    partition_values,
+    SourceDay,
     write_file,
 )
-from batch_layer.master.maintenance import LiveFile, SourceDay, maintain, read_live_files
+from batch_layer.master.maintenance import LiveFile, maintain, read_live_files
 from batch_layer.master.progress import last_fingerprints
 from batch_layer.master.table import MasterTable
 from batch_layer.master.verify import verify
 from bench.lib.compared import say
+from runtime.kafka.offsets import flatten_offsets
 from tally.time.instants import to_millis
 
 AGES = (1, 30, 60)
@@ -55,8 +56,8 @@ class AgedMaster:
 
     def __init__(self, path: Path) -> None:
         self.path, self.master = path, MasterTable.open(path)
-        ends = (end for offsets in self.master.extent.until.values() for end in offsets.values())
-        self.next = max(ends, default=0)
+        ends = flatten_offsets(self.master.extent.until)
+        self.next = max(ends.values(), default=0)
 
     def append(self, now: datetime) -> float:
         """Append what has happened now; return the processor seconds."""
@@ -86,7 +87,7 @@ class AgedMaster:
         ]
         records.sort(key=lambda record: (record["partition"], record["offset"]))
         rows = pa.RecordBatch.from_pylist(records, schema=COLUMNS)
-        return write_file(str(self.path), source, now.date(), [rows])
+        return write_file(str(self.path), SourceDay(source, now.date()), [rows])
 
 
 def grow_old(path: Path, days: int, today: date) -> AgedMaster:
@@ -120,7 +121,7 @@ def grow_old(path: Path, days: int, today: date) -> AgedMaster:
 
 
 def _added(name: str, source: str, day: date) -> AddAction:
-    values = partition_values(source, day)
+    values = SourceDay(source, day).values
     statistics = '{"numRecords": 40, "minValues": {"offset": 1}, "maxValues": {"offset": 9}}'
     path = f"source={source}/event_date={day}/{name}.parquet"
     return AddAction(path, 10_000, values, to_millis(datetime.now(UTC)), True, statistics)
@@ -140,7 +141,8 @@ def _commit(table: DeltaTable, actions: Sequence[AddAction | RemoveAction]) -> N
 def compare_ages(folder: Path, appends: int) -> int:
     """Append to masters of all ages in turn; 1 when the oldest costs more than MAX_RATIO."""
     now = datetime.now(UTC)
-    masters = {age: grow_old(folder / str(age), age, now.date()) for age in AGES}
+    today = now.date()
+    masters = {age: grow_old(folder / str(age), age, today) for age in AGES}
     seconds: dict[int, list[float]] = {age: [] for age in AGES}
     for number in range(appends):
         for age, master in masters.items():
@@ -150,9 +152,9 @@ def compare_ages(folder: Path, appends: int) -> int:
     table = Table("age in days", "live files", "mean ms an append", "median", "largest")
     for age, taken in seconds.items():
         live = read_live_files(DeltaTable(str(folder / str(age))))
-        numbers = (1000 * value for value in (fmean(taken), median(taken), max(taken)))
         files = sum(map(len, live.values()))
-        table.add_row(str(age), f"{files:,}", *(f"{number:.1f}" for number in numbers))
+        shown = (f"{1000 * value:.1f}" for value in (fmean(taken), median(taken), max(taken)))
+        table.add_row(str(age), f"{files:,}", *shown)
     Console().print(table)
     ratio = fmean(seconds[AGES[-1]]) / fmean(seconds[AGES[0]])
     print(f"an append at day {AGES[-1]} costs {ratio:.2f} times one at day {AGES[0]}")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -45,10 +46,9 @@ def compute_floor(driver: Driver, family: Family, starting: Offsets) -> datetime
 
 def read_statistics(table: DeltaTable, source: str) -> list[FileStatistics]:
     """The statistics of the source's live files; None for what is not known of a file."""
-    files = table.get_add_actions(flatten=True)
-    names = ("path", "partition.source", *_STATISTICS)
-    columns = {name: files[name].to_pylist() for name in names if name in files.column_names}
-    rows = ({name: column[at] for name, column in columns.items()} for at in range(len(files)))
+    files = pa.table(table.get_add_actions(flatten=True))
+    known = {"path", "partition.source", *_STATISTICS}.intersection(files.schema.names)
+    rows = files.select(sorted(known)).to_pylist()
     return [row for row in rows if row["partition.source"] == source]
 
 
@@ -103,7 +103,8 @@ def latest_below(records: DataFrame, starting: Offsets) -> datetime | None:
     """
     below = F.lit(False)
     for partition, offset in starting.items():
-        below = below | ((F.col("partition") == partition) & (F.col("offset") < offset))
+        is_here = F.col("partition") == partition
+        below = below | (is_here & (F.col("offset") < offset))
     latest = F.max(F.unix_micros("happened_at")).alias("latest")
     (found,) = records.where(below).agg(latest).collect()
     return None if found.latest is None else EPOCH + timedelta(microseconds=found.latest)

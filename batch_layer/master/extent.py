@@ -35,8 +35,9 @@ class MasterExtent:
     def transactions(self, before: "MasterExtent", version: int) -> list[Transaction]:
         """What an append that leads here from `before` writes; version: that of its commit."""
         known = dict(before._numbers())
-        changed = ((name, to) for name, to in self._numbers() if known.get(name) != to)
-        return [Transaction(WRITER, version), *(Transaction(*number) for number in changed)]
+        changed = set(self._numbers()) - known.items()
+        named = [Transaction(name, number) for name, number in sorted(changed)]
+        return [Transaction(WRITER, version), *named]
 
     def _numbers(self) -> Iterator[tuple[str, int]]:
         for topic, topic_id in self.topic_ids.items():

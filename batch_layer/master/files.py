@@ -38,9 +38,22 @@ PARTITIONED_BY: list[str] = master_schema()["partitioned_by"]
 _ORDER = (*PARTITIONED_BY, "partition", "offset")
 # Of one row group of a file; a task keeps so much in memory.
 _GROUP_BYTES = 32 << 20
+Batches = Iterable[pa.RecordBatch]
 _FILE_COLUMNS = pa.schema(
     [column for column in MASTER_COLUMNS if column.name not in PARTITIONED_BY]
 )
+
+
+class SourceDay(NamedTuple):
+    """A canonical topic and a UTC day, by which the table is partitioned."""
+
+    source: str
+    day: date
+
+    @property
+    def values(self) -> dict[str, str | None]:
+        """Its values as Delta's log has them."""
+        return {"source": self.source, "event_date": self.day.isoformat()}
 
 
 class FilePart(NamedTuple):
@@ -81,7 +94,7 @@ def write_files(records: DataFrame, table: Path) -> list[FilePart]:
     assert isinstance(columns, StructType)
     arrow = to_arrow_schema(columns)
 
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
         for parts in write_days(root, batches):
             yield pa.RecordBatch.from_pylist([part._asdict() for part in parts], schema=arrow)
 
@@ -90,29 +103,34 @@ def write_files(records: DataFrame, table: Path) -> list[FilePart]:
     return [FilePart(*row) for row in by_day.mapInArrow(write, columns).collect()]
 
 
-def write_days(root: str, batches: Iterable[pa.RecordBatch]) -> Iterator[list[FilePart]]:
+def write_days(root: str, batches: Batches) -> Iterator[list[FilePart]]:
     """Write the files of one task; yield each file's parts.
 
     In:  master_records(), ordered by source, day, partition and offset.
     """
     slices = (part for batch in batches for part in _split_by_day(batch))
-    for (source, day), grouped in groupby(slices, key=lambda part: part[0]):
-        yield write_file(root, source, day, (rows for _, rows in grouped))
+    for source_day, grouped in groupby(slices, key=lambda part: part.of):
+        yield write_file(root, source_day, (part.rows for part in grouped))
 
 
-def _split_by_day(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, date], pa.RecordBatch]]:
-    """The source and day of each run of rows, and the rows; the batch is ordered by both."""
-    counted = (
-        pa.table(batch).group_by(PARTITIONED_BY, use_threads=False).aggregate([([], "count_all")])
-    )
+class _DaySlice(NamedTuple):
+    of: SourceDay
+    rows: pa.RecordBatch
+
+
+def _split_by_day(batch: pa.RecordBatch) -> Iterator[_DaySlice]:
+    """Each run of rows of one source and day; the batch is ordered by both."""
+    by_day = pa.table(batch).group_by(PARTITIONED_BY, use_threads=False)
     begin = 0
-    for entry in counted.to_pylist():
-        yield (entry["source"], entry["event_date"]), batch.slice(begin, entry["count_all"])
-        begin += entry["count_all"]
+    for source, day, count in to_rows(by_day.aggregate([([], "count_all")])):
+        yield _DaySlice(SourceDay(source, day), batch.slice(begin, count))
+        begin += count
 
 
+# By the column of the result: the column that is aggregated, and how.
+_Aggregates = Mapping[str, tuple[str, str]]
 # The rows are ordered by partition and offset, so the last row of each has its highest offset.
-_SUMMARY = {
+_SUMMARY: _Aggregates = {
     "rows": ("offset", "count"),
     "first_offset": ("offset", "min"),
     "last_offset": ("offset", "max"),
@@ -121,22 +139,26 @@ _SUMMARY = {
     "earliest": ("happened_at", "min"),
     "latest": ("happened_at", "max"),
 }
+# The same of several summaries, one after the other.
+_AGAIN = {"rows": "sum", "first_offset": "min", "earliest": "min", "latest": "max"}
+_SUMMARY_OF_SUMMARIES: _Aggregates = {name: (name, _AGAIN.get(name, "last")) for name in _SUMMARY}
 _NUMBERS = pa.schema(
     [
         ("partition", pa.int32()),
-        *((name, pa.string() if name == "last_sha256" else pa.int64()) for name in _SUMMARY),
+        *((name, pa.int64()) for name in ("rows", "first_offset", "last_offset", "last_micros")),
+        ("last_sha256", pa.string()),
+        ("earliest", pa.int64()),
+        ("latest", pa.int64()),
     ]
 )
 
 
-def write_file(
-    root: str, source: str, day: date, slices: Iterable[pa.RecordBatch]
-) -> list[FilePart]:
+def write_file(root: str, of: SourceDay, slices: Batches) -> list[FilePart]:
     """Write one file of the source's records of a day, and summarise it by partition.
 
     In:  master_records() of that day, ordered by partition and offset.
     """
-    path = f"source={source}/event_date={day.isoformat()}/{uuid4().hex}.zstd.parquet"
+    path = f"source={of.source}/event_date={of.day.isoformat()}/{uuid4().hex}.zstd.parquet"
     file = Path(root, path)
     file.parent.mkdir(parents=True, exist_ok=True)
     summaries = []
@@ -144,13 +166,12 @@ def write_file(
         for rows in _coalesce(slices):
             writer.write_table(rows.select(_FILE_COLUMNS.names).cast(_FILE_COLUMNS))
             summaries.append(_summarise(rows, _SUMMARY))
-    again = {name: (name, "sum" if how == "count" else how) for name, (_, how) in _SUMMARY.items()}
-    found = _summarise(pa.concat_tables(summaries), again)
+    found = _summarise(pa.concat_tables(summaries), _SUMMARY_OF_SUMMARIES).cast(_NUMBERS)
     size = file.stat().st_size
-    return [FilePart(path, size, source, day, *row) for row in to_rows(found.cast(_NUMBERS))]
+    return [FilePart(path, size, *of, *row) for row in to_rows(found)]
 
 
-def _coalesce(slices: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _coalesce(slices: Batches) -> Iterator[pa.Table]:
     """The rows in tables that are large enough for a row group of their own."""
     waiting: list[pa.RecordBatch] = []
     for rows in slices:
@@ -162,7 +183,7 @@ def _coalesce(slices: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _summarise(rows: pa.Table, columns: Mapping[str, tuple[str, str]]) -> pa.Table:
+def _summarise(rows: pa.Table, columns: _Aggregates) -> pa.Table:
     # In one thread: "last" needs the order of the rows.
     found = rows.group_by("partition", use_threads=False).aggregate([*columns.values()])
     return found.rename_columns(["partition", *columns])
@@ -179,7 +200,7 @@ def _upcast(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_FILE_COLUMNS)
 
 
-def merge_files(root: str, source: str, day: date, paths: Iterable[str]) -> list[FilePart]:
+def merge_files(root: str, of: SourceDay, paths: Iterable[str]) -> list[FilePart]:
     """Write one file of the rows of several of a source and day; summarised without digests."""
 
     def read() -> Iterator[pa.RecordBatch]:
@@ -188,7 +209,7 @@ def merge_files(root: str, source: str, day: date, paths: Iterable[str]) -> list
                 for rows in file.iter_batches():
                     yield _upcast(rows).append_column("sha256", pa.repeat("", rows.num_rows))
 
-    return write_file(root, source, day, read())
+    return write_file(root, of, read())
 
 
 def to_actions(parts: Iterable[FilePart], *, is_new: bool = True) -> list[AddAction]:
@@ -202,19 +223,17 @@ def to_actions(parts: Iterable[FilePart], *, is_new: bool = True) -> list[AddAct
 
 def _to_action(parts: Sequence[FilePart], is_new: bool) -> AddAction:
     first, now = parts[0], to_millis(datetime.now(UTC))
-    values = partition_values(first.source, first.event_date)
-    return AddAction(first.path, first.size, values, now, is_new, json.dumps(_statistics(parts)))
-
-
-def partition_values(source: str, day: date) -> dict[str, str | None]:
-    """The values of the columns by which the table is partitioned, as Delta's log has them."""
-    return {"source": source, "event_date": day.isoformat()}
+    values = SourceDay(first.source, first.event_date).values
+    statistics = json.dumps(_statistics(parts))
+    return AddAction(first.path, first.size, values, now, is_new, statistics)
 
 
 def _statistics(parts: Sequence[FilePart]) -> dict[str, Any]:
     """The statistics by which readers of the table skip files, as Delta's protocol has them."""
-    least = {"partition": parts[0].partition, "offset": min(part.first_offset for part in parts)}
-    most = {"partition": parts[-1].partition, "offset": max(part.last_offset for part in parts)}
+    first_offset = min(part.first_offset for part in parts)
+    last_offset = max(part.last_offset for part in parts)
+    least = {"partition": parts[0].partition, "offset": first_offset}
+    most = {"partition": parts[-1].partition, "offset": last_offset}
     return {
         "numRecords": sum(part.rows for part in parts),
         "minValues": least | _instant(min, (part.earliest for part in parts)),
@@ -223,7 +242,9 @@ def _statistics(parts: Sequence[FilePart]) -> dict[str, Any]:
     }
 
 
-def _instant(choose: Callable[..., int], micros: Iterable[int | None]) -> dict[str, str]:
+def _instant(
+    choose: Callable[[Iterable[int]], int], micros: Iterable[int | None]
+) -> dict[str, str]:
     known = [instant for instant in micros if instant is not None]
     if not known:
         return {}

@@ -184,16 +184,21 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     # with records that no generation has.
     upsert_days(ingest.session, parts)
     if parts:
-        newest = last_fingerprints(parts)
+        known, newest = extent.fingerprints, last_fingerprints(parts)
         fingerprints = {
-            topic: {**extent.fingerprints.get(topic, {}), **newest.get(topic, {})} for topic in end
+            topic: {
+                **known.get(topic, {}),
+                **newest.get(topic, {}),
+            }
+            for topic in end
         }
         until = _furthest_offsets(extent.until, end)
         ingest.master.append(parts, MasterExtent(ingest.ids, until, fingerprints))
     # The position comes last: a reader of it finds all records below it in the table.
     upsert_position(ingest.session, end)
     ingest.state.position = end
-    log.info("append", micro_batch=number, rows=sum(part.rows for part in parts), until=end)
+    rows = sum(part.rows for part in parts)
+    log.info("append", micro_batch=number, rows=rows, until=end)
 
 
 def _refuse_missing_records(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> None:

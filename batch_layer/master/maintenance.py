@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import RemoveAction
 
-from batch_layer.master.files import PARTITIONED_BY, merge_files, partition_values, to_actions
+from batch_layer.master.files import PARTITIONED_BY, SourceDay, merge_files, to_actions
 from runtime.process.job import lower_process_priority, run_job
 from tally.config.settings import Settings
 from tally.errors import AlreadyRunning, TallyError
@@ -33,8 +33,6 @@ FULL_BYTES = 256 << 20
 _TIERS = 4
 # The name of every merge's commit.
 WRITER = "tally-master-maintenance"
-# A source and its UTC day, by which the table is partitioned.
-SourceDay = tuple[str, date]
 log = structlog.get_logger()
 
 
@@ -48,8 +46,7 @@ class LiveFile(NamedTuple):
 class Merge(NamedTuple):
     """Files of a source and UTC day that are to become one."""
 
-    source: str
-    day: date
+    of: SourceDay
     files: Sequence[LiveFile]
 
 
@@ -95,7 +92,8 @@ def maintain(path: Path, now: datetime) -> MaintenanceReport:
     merges = [*plan_merges(read_live_files(table))]
     for merge in merges:
         commit_merge(table, path, merge, now)
-        log.info("merged", source=merge.source, day=merge.day, files=len(merge.files))
+        source, day = merge.of
+        log.info("merged", source=source, day=day, files=len(merge.files))
     # Also the files of appends that were never committed; young ones may be committed yet.
     removed = table.vacuum(dry_run=False, full=True)
     table.create_checkpoint()
@@ -118,7 +116,7 @@ def read_live_files(table: DeltaTable) -> dict[SourceDay, list[LiveFile]]:
     columns = (files[name].to_pylist() for name in names)
     live: dict[SourceDay, list[LiveFile]] = defaultdict(list)
     for source, day, path, size in zip(*columns, strict=True):
-        live[source, day].append(LiveFile(size, path))
+        live[SourceDay(source, day)].append(LiveFile(size, path))
     return dict(live)
 
 
@@ -126,10 +124,10 @@ def plan_merges(
     live: Mapping[SourceDay, Sequence[LiveFile]], full_bytes: int = FULL_BYTES
 ) -> Iterator[Merge]:
     """Yield what is to be merged of each source and day, in their order."""
-    for source, day in sorted(live):
-        files = select_small(live[source, day], full_bytes)
+    for source_day in sorted(live):
+        files = select_small(live[source_day], full_bytes)
         if files:
-            yield Merge(source, day, files)
+            yield Merge(source_day, files)
 
 
 def select_small(files: Sequence[LiveFile], full_bytes: int) -> list[LiveFile]:
@@ -138,16 +136,22 @@ def select_small(files: Sequence[LiveFile], full_bytes: int) -> list[LiveFile]:
     The largest is left alone while the others are small beside it.
     """
     small = sorted(file for file in files if file.size < full_bytes)
-    if small and small[-1].size >= _TIERS * sum(file.size for file in small[:-1]):
-        small.pop()
-    return small if len(small) > 1 else []
+    if len(small) < 2:
+        return []
+    *others, largest = small
+    if largest.size < _TIERS * sum(file.size for file in others):
+        return small
+    return others if len(others) > 1 else []
 
 
 def commit_merge(table: DeltaTable, path: Path, merge: Merge, now: datetime) -> None:
-    """Replace the files by one of the same rows."""
-    parts = merge_files(str(path), merge.source, merge.day, [file.path for file in merge.files])
-    values, at = partition_values(merge.source, merge.day), to_millis(now)
-    removed = [RemoveAction(file.path, False, at, file.size, values) for file in merge.files]
+    """Replace the files by one of the same rows.
+
+    Raises AlreadyRunning when another maintenance has merged since the table was read.
+    """
+    parts = merge_files(str(path), merge.of, (file.path for file in merge.files))
+    values, at = merge.of.values, to_millis(now)
+    removed = [RemoveAction(name, False, at, size, values) for size, name in merge.files]
     # Every merge has the same name: of two that have seen the same files the second one fails, and
     # would otherwise repeat their rows (delta-rs 1.6.6 does not compare the files removed).
     name = Transaction(WRITER, table.version() + 1)

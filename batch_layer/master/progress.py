@@ -60,8 +60,13 @@ def last_fingerprints(parts: Iterable[FilePart]) -> dict[str, dict[int, RecordFi
 
 def upsert_days(session: Session, parts: Iterable[FilePart]) -> None:
     """Upsert how far each day reaches (a max-register by offset)."""
-    untils = ((part, part.last_offset + 1) for part in parts)
-    rows = ((part.source, part.event_date, part.partition, until, until) for part, until in untils)
+    rows = (
+        (
+            *(part.source, part.event_date, part.partition),
+            *(part.last_offset + 1, part.last_offset + 1),
+        )
+        for part in parts
+    )
     write_rows(session, _DAY, rows)
 
 

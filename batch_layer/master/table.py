@@ -134,7 +134,7 @@ def master_records(kafka: DataFrame) -> DataFrame:
         _null_unless_readable(F.col(f"event.{name}")).alias(name)
         for name in ("store_id", "event_id", "fingerprint", "sender")
     )
-    digest = F.substring(F.sha2(F.coalesce("value", F.lit(b"")), 256), 1, SHA256_DIGITS)
+    sha256 = F.sha2(F.coalesce("value", F.lit(b"")), 256)
     return parsed.select(
         F.col("topic").alias("source"),
         # Never null: a record without a day made the append fail at every start (seen).
@@ -149,7 +149,7 @@ def master_records(kafka: DataFrame) -> DataFrame:
         # A Spark string must be valid UTF-8; the digest beside it is of the bytes that came.
         F.make_valid_utf8(text).alias("value"),
         sender,
-        digest.alias("sha256"),
+        F.substring(sha256, 1, SHA256_DIGITS).alias("sha256"),
     )
 
 

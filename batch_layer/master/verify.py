@@ -180,8 +180,8 @@ def _read(
 def _read_parts(database: duckdb.DuckDBPyConnection, path: Path) -> list[FileRows]:
     rows = database.execute(_BY_FILE).fetchall()
     return [
-        FileRows(str(Path(file).relative_to(path)), source, number, Rows(count, digest))
-        for file, source, number, count, digest in rows
+        FileRows(str(Path(file).relative_to(path)), source, number, Rows(*counted))
+        for file, source, number, *counted in rows
     ]
 
 
@@ -205,8 +205,9 @@ def _compare(
         for line in before.lines
     }
     for source, number, count, digest, lowest, highest in beyond:
-        earlier, first, _ = once.get((source, number), (Rows(), lowest, highest))
-        once[source, number] = earlier.plus(count, digest), first, highest
+        place = source, number
+        earlier, first, _ = once.get(place, (Rows(), lowest, highest))
+        once[place] = earlier.plus(count, digest), first, highest
     lines = []
     for place, (held, lowest, highest) in sorted(once.items()):
         end = offset_at(until, *place)

@@ -96,7 +96,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         families = [known[given.family]] if given.family else [*known.values()]
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
-            set_parallelism(spark, settings)
             job = RebuildJob(spark, session, settings, request, families, given.dry_run)
             with _translate_executor_errors():
                 report = rebuild(job)
@@ -140,6 +139,7 @@ def rebuild(job: RebuildJob) -> Report:
     Raises TallyError when a check fails or the flip is refused; nothing of that family is published
     then.
     """
+    set_parallelism(job.spark, job.settings)
     started = time.monotonic()
     published = [publish(job, family) for family in job.families]
     return Report(

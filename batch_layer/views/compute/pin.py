@@ -87,7 +87,8 @@ def pin_master(
     retained, still_open = stable_offsets(settings, topic)
     # Read after the ends of the topics: the master can only have advanced since.
     table = DeltaTable(str(path))
-    version, until = table.version(), load_extent(table, [topic]).until.get(topic, {})
+    version = table.version()
+    until = load_extent(table, [topic]).until.get(topic, {})
     # A transaction that does not end hides the records behind it: nothing is claimed for its
     # partition.
     oldest_unread = oldest_canonical(spark, settings, topic, until, retained)

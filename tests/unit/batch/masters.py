@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from batch_layer.master.extent import MasterExtent
-from batch_layer.master.files import MASTER_COLUMNS, FilePart, write_file
+from batch_layer.master.files import MASTER_COLUMNS, FilePart, SourceDay, write_file
 from batch_layer.master.maintenance import MaintenanceReport, maintain
 from batch_layer.master.progress import last_fingerprints
 from batch_layer.master.table import MasterTable
@@ -38,7 +38,7 @@ def write_part(path: Path, offsets: Iterable[int], day: date = DAY) -> FilePart:
     """One file of these records of partition 0, which no commit names yet."""
     columns = pa.schema([*MASTER_COLUMNS, ("sha256", pa.string())])
     rows = pa.RecordBatch.from_pylist([record(offset) for offset in offsets], schema=columns)
-    [part] = write_file(str(path), "sales", day, [rows])
+    [part] = write_file(str(path), SourceDay("sales", day), [rows])
     return part
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batch_layer.master.extent import read_extent
+from batch_layer.master.files import SourceDay
 from batch_layer.master.maintenance import (
     LiveFile,
     commit_merge,
@@ -196,6 +197,13 @@ def test_days_are_planned_in_order_and_full_files_left_out() -> None:
     small, full = [LiveFile(1, "a"), LiveFile(1, "b")], [LiveFile(100, "c"), LiveFile(100, "d")]
     later = DAY + timedelta(days=1)
 
-    plan = plan_merges({("sales", later): small, ("sales", DAY): small, ("x", DAY): full}, 100)
+    plan = plan_merges(
+        {
+            SourceDay("sales", later): small,
+            SourceDay("sales", DAY): small,
+            SourceDay("x", DAY): full,
+        },
+        100,
+    )
 
-    assert [merge.day for merge in plan] == [DAY, later]
+    assert [merge.of.day for merge in plan] == [DAY, later]
