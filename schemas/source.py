@@ -164,6 +164,8 @@ class Descriptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     path: HttpPath
     identity: Words
     happened_at: Words
+    # All copies of one identity then lie on one day, and a rebuild needs no index of them.
+    identity_has_instant: bool = False
     lateness_seconds: Seconds
     family: FamilyShape
     # The field of the stores file that lists the sensors from which events are expected.

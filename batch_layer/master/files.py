@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame
@@ -60,7 +61,8 @@ class FilePart(NamedTuple):
     """The records of one file that come from one partition; instants in microseconds since 1970.
 
     last_micros, last_sha256: Kafka timestamp and digest of the record at last_offset. earliest,
-    latest: of happened_at; None where no record can be read.
+    latest: of happened_at, first_arrival: of the Kafka timestamps of readable records; None where
+    no record can be read.
     """
 
     path: str
@@ -75,12 +77,13 @@ class FilePart(NamedTuple):
     last_sha256: str
     earliest: int | None
     latest: int | None
+    first_arrival: int | None
 
 
 _PART_COLUMNS = (
     "path string, size bigint, source string, event_date date, partition int, rows bigint,"
     " first_offset bigint, last_offset bigint, last_micros bigint, last_sha256 string,"
-    " earliest bigint, latest bigint"
+    " earliest bigint, latest bigint, first_arrival bigint"
 )
 
 
@@ -138,9 +141,16 @@ _SUMMARY: _Aggregates = {
     "last_sha256": ("sha256", "last"),
     "earliest": ("happened_at", "min"),
     "latest": ("happened_at", "max"),
+    "first_arrival": ("readable_at", "min"),
 }
 # The same of several summaries, one after the other.
-_AGAIN = {"rows": "sum", "first_offset": "min", "earliest": "min", "latest": "max"}
+_AGAIN = {
+    "rows": "sum",
+    "first_offset": "min",
+    "earliest": "min",
+    "latest": "max",
+    "first_arrival": "min",
+}
 _SUMMARY_OF_SUMMARIES: _Aggregates = {name: (name, _AGAIN.get(name, "last")) for name in _SUMMARY}
 _NUMBERS = pa.schema(
     [
@@ -149,6 +159,7 @@ _NUMBERS = pa.schema(
         ("last_sha256", pa.string()),
         ("earliest", pa.int64()),
         ("latest", pa.int64()),
+        ("first_arrival", pa.int64()),
     ]
 )
 
@@ -165,7 +176,9 @@ def write_file(root: str, of: SourceDay, slices: Batches) -> list[FilePart]:
     with pq.ParquetWriter(file, _FILE_COLUMNS, compression="zstd") as writer:
         for rows in _coalesce(slices):
             writer.write_table(rows.select(_FILE_COLUMNS.names).cast(_FILE_COLUMNS))
-            summaries.append(_summarise(rows, _SUMMARY))
+            is_readable = pc.is_valid(rows["event_id"])
+            readable_at = pc.if_else(is_readable, rows["committed_at"], None)
+            summaries.append(_summarise(rows.append_column("readable_at", readable_at), _SUMMARY))
     found = _summarise(pa.concat_tables(summaries), _SUMMARY_OF_SUMMARIES).cast(_NUMBERS)
     size = file.stat().st_size
     return [FilePart(path, size, *of, *row) for row in to_rows(found)]

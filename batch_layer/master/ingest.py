@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from batch_layer.links.ingest_links import DayUntil, IngestLinks
 from batch_layer.master.extent import MasterExtent
-from batch_layer.master.files import write_files
+from batch_layer.master.files import FilePart, write_files
 from batch_layer.master.positions import (
     offset_at,
     read_bounds_by_topic,
@@ -30,7 +32,9 @@ from batch_layer.master.progress import (
     IngestState,
     IngestWatch,
     RunningQuery,
+    days_of_parts,
     last_fingerprints,
+    upsert_arrivals,
     upsert_days,
     upsert_position,
 )
@@ -63,6 +67,7 @@ class Ingest:
     gaps: Sequence[AcceptedGap]
     state: IngestState
     master: MasterTable
+    links: IngestLinks
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,7 +119,9 @@ def start_ingest(
     if next_offsets != extent.until:
         _set_aside_old_checkpoint(settings.checkpoint(QUERY), next_offsets)
     state = IngestState(starting)
-    ingest = Ingest(spark, session, settings, ids, gaps, state, master)
+    links = IngestLinks(session, settings.first_copies_path)
+    ingest = Ingest(spark, session, settings, ids, gaps, state, master, links)
+    _complete_indexes(ingest)
     # Without this, an ingest that is restarted behind a transaction's marker would seem to lag
     # until the next record arrives.
     ingest.state.position = _read_positions(ingest, starting)
@@ -182,7 +189,8 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     parts = write_files(fresh, ingest.settings.master_path)
     # Days are noted before the commit: a crash between the two must leave a day dirty, never clean
     # with records that no generation has.
-    upsert_days(ingest.session, parts)
+    upsert_days(ingest.session, [*days_of_parts(parts), *_link(ingest, parts)])
+    upsert_arrivals(ingest.session, parts)
     if parts:
         known, newest = extent.fingerprints, last_fingerprints(parts)
         fingerprints = {
@@ -199,6 +207,39 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     ingest.state.position = end
     rows = sum(part.rows for part in parts)
     log.info("append", micro_batch=number, rows=rows, until=end)
+
+
+def _link(ingest: Ingest, parts: Sequence[FilePart]) -> list[DayUntil]:
+    """Link the records of the files that are to be appended."""
+    changed: list[DayUntil] = []
+    for family in sorted({part.source for part in parts}):
+        own = [part for part in parts if part.source == family]
+        paths = {part.path: part.event_date for part in own}
+
+        def files_of_day(
+            day: date, family: str = family, paths: Mapping[str, date] = paths
+        ) -> list[str]:
+            new = [path for path, of_day in paths.items() if of_day == day]
+            return ingest.master.files_of_day(family, day) + ingest.master.locate(new)
+
+        until: dict[int, int] = {}
+        for part in own:
+            until[part.partition] = max(part.last_offset + 1, until.get(part.partition, 0))
+        files = ingest.master.locate(paths)
+        changed += ingest.links.add(family, files, until, files_of_day)
+    return changed
+
+
+def _complete_indexes(ingest: Ingest) -> None:
+    """Index the records of the master that an index lacks: all of them where it was lost."""
+    extent = ingest.master.extent
+    for family, by_partition in extent.fingerprints.items():
+        last = {number: found.offset for number, found in by_partition.items()}
+        if unread := ingest.links.unread(family, last):
+            files = ingest.master.files_beyond(family, unread)
+            log.info("index of first copies", family=family, files=len(files))
+            until = {number: offset + 1 for number, offset in last.items()}
+            upsert_days(ingest.session, ingest.links.add(family, files, until, lambda _: []))
 
 
 def _refuse_missing_records(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> None:

@@ -5,7 +5,7 @@ checks that the query runs, that it keeps up, and up to which instant it has rea
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Event
@@ -16,6 +16,7 @@ from cassandra.cluster import Session
 from confluent_kafka import KafkaException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from batch_layer.links.ingest_links import DayUntil
 from batch_layer.master.files import FilePart
 from batch_layer.master.positions import stable_ends
 from runtime.cassandra.writes import write_rows
@@ -28,6 +29,7 @@ from runtime.registry.sources import FAMILIES
 from runtime.spark.checkpoint import root_cause
 from tally.config.settings import Settings
 from tally.errors import CassandraWriteTimeout, TallyError
+from tally.time.instants import from_millis
 
 # The write timestamp is the row's own offset or instant: of two tries, or two ingesters, the one
 # that got further wins, in any order of the writes.
@@ -38,6 +40,9 @@ _DAY = (
 _POSITION = (
     "INSERT INTO master_position (family, partition, until) VALUES (?, ?, ?) USING TIMESTAMP ?"
 )
+# The earlier the instant, the higher the write timestamp.
+_ARRIVAL = "INSERT INTO master_arrival (family, first_at) VALUES (?, ?) USING TIMESTAMP ?"
+_LAST_MILLIS = 2**50
 _CURRENT = "INSERT INTO master_current (family, current_at) VALUES (?, ?) USING TIMESTAMP ?"
 WATCH_SECONDS = 0.5
 # Interval between reads of the topics' ends; the serving layer must learn how far the master is
@@ -58,16 +63,26 @@ def last_fingerprints(parts: Iterable[FilePart]) -> dict[str, dict[int, RecordFi
     return fingerprints
 
 
-def upsert_days(session: Session, parts: Iterable[FilePart]) -> None:
+def days_of_parts(parts: Iterable[FilePart]) -> Iterator[DayUntil]:
+    """How far each day of these files reaches."""
+    for part in parts:
+        yield part.source, part.event_date, part.partition, part.last_offset + 1
+
+
+def upsert_days(session: Session, days: Iterable[DayUntil]) -> None:
     """Upsert how far each day reaches (a max-register by offset)."""
-    rows = (
-        (
-            *(part.source, part.event_date, part.partition),
-            *(part.last_offset + 1, part.last_offset + 1),
-        )
-        for part in parts
-    )
-    write_rows(session, _DAY, rows)
+    write_rows(session, _DAY, ((*day, day[-1]) for day in days))
+
+
+def upsert_arrivals(session: Session, parts: Iterable[FilePart]) -> None:
+    """Upsert when the first readable record of a family arrived (a min-register by instant)."""
+    arrivals: dict[str, int] = {}
+    for part in parts:
+        if part.first_arrival is not None:
+            at = part.first_arrival // 1_000
+            arrivals[part.source] = min(at, arrivals.get(part.source, at))
+    rows = ((family, from_millis(at), _LAST_MILLIS - at) for family, at in arrivals.items())
+    write_rows(session, _ARRIVAL, rows)
 
 
 def upsert_position(session: Session, end: TopicOffsets) -> None:

@@ -4,11 +4,13 @@ Spark's tasks write the files of an append; delta-rs makes the commit, into whic
 offsets held after it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import date
 from functools import reduce
 from pathlib import Path
 from typing import Self
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,6 +19,7 @@ from pyspark.sql import functions as F
 from batch_layer.master.extent import EMPTY_EXTENT, MasterExtent, load_extent
 from batch_layer.master.files import MASTER_COLUMNS, PARTITIONED_BY, FilePart, to_actions
 from runtime.kafka.log_identity import SHA256_DIGITS
+from runtime.kafka.offsets import Offsets
 from runtime.registry.sources import FAMILIES
 from tally.errors import AlreadyRunning, DataLoss
 from tally.spark.record_columns import is_readable
@@ -104,6 +107,27 @@ class MasterTable:
         # The commit may lie behind some of maintenance, which change nothing of the extent.
         table.update_incremental()
         self.extent = after
+
+    def locate(self, paths: Iterable[str]) -> list[str]:
+        """Files by their names in the table's log, as absolute paths."""
+        return [str(self.path / path) for path in paths]
+
+    def files_of_day(self, source: str, day: date) -> list[str]:
+        """The files of a source and UTC day at the version that the table is open at."""
+        of_day = [("source", "=", source), ("event_date", "=", day.isoformat())]
+        return self._table.file_uris(of_day)
+
+    def files_beyond(self, source: str, offsets: Offsets) -> list[str]:
+        """The files of a source that may have records at or beyond these offsets, by partition."""
+        names = ["path", "partition.source", "max.offset"]
+        rows = pa.table(self._table.get_add_actions(flatten=True)).select(names).to_pylist()
+        least = min(offsets.values(), default=0)
+        return self.locate(
+            row["path"]
+            for row in rows
+            if row["partition.source"] == source
+            and (row["max.offset"] is None or row["max.offset"] >= least)
+        )
 
 
 def _add_missing_columns(table: DeltaTable) -> None:

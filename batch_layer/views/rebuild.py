@@ -8,16 +8,19 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
+from functools import partial
 from uuid import uuid4
 
+from cassandra.cluster import Session
 from pyspark.errors import PythonException
-from pyspark.sql import SparkSession
 
+from batch_layer.views.compute.plan import PlannedDay, list_planned_days, plan_rebuild
 from batch_layer.views.compute.scope import RebuildRequest, build_store_request
+from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.publish.publication import RebuildJob, publish
 from runtime.connect import cassandra_session
 from runtime.process.job import run_job
@@ -29,10 +32,9 @@ from runtime.spark.session import build_session
 from schemas.source import BadSource
 from tally.config.settings import Settings
 from tally.errors import StackError
+from tally.families.family import Family
 from tally.time.windows import parse_days
 
-# A sort that does not fit into memory is spilled in parts; Spark joins small ones.
-_TASKS_A_CORE = 4
 # Errors that executors raise when Cassandra does not answer, or not in time; any other error is a
 # fault of this code.
 _UNAVAILABLE_ERRORS = (
@@ -47,7 +49,7 @@ class Report:
     """Result of one run: counts of what was published, and the highest generation's number.
 
     changed_windows: against the generation before. A family with nothing to do publishes nothing: 0
-    days, generation 0. A dry run counts days only.
+    days, generation 0.
     """
 
     run: str
@@ -76,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     what.add_argument("--dirty", action="store_true", help=dirty)
     parser.add_argument("--store", help="by whose clock the --days are")
     parser.add_argument("--family", type=_family, help="only this one (default: all)")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be rebuilt")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list what would be rebuilt, and why"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(argv)
     if given.store and not given.days:
@@ -95,8 +99,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = load_families(settings)
         families = [known[given.family]] if given.family else [*known.values()]
         with cassandra_session(settings) as session:
-            spark = build_session(settings, "tally-rebuild")
-            job = RebuildJob(spark, session, settings, request, families, given.dry_run)
+            if given.dry_run:
+                print_plan(plan_all(session, settings, request, families), is_json=given.json)
+                return
+            build_spark = partial(build_session, settings, "tally-rebuild")
+            job = RebuildJob(build_spark, session, settings, request, families)
             with _translate_executor_errors():
                 report = rebuild(job)
         found = asdict(report)
@@ -124,22 +131,12 @@ def _family(name: str) -> str:
     raise argparse.ArgumentTypeError(reason)
 
 
-def set_parallelism(spark: SparkSession, settings: Settings) -> None:
-    """Set the number of the session's shuffle partitions to that of a rebuild.
-
-    It is no matter of the state stores, whose number is small and fixed by a first start.
-    """
-    tasks = settings.rebuild_tasks or _TASKS_A_CORE * spark.sparkContext.defaultParallelism
-    spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-
-
 def rebuild(job: RebuildJob) -> Report:
     """Rebuild the job's families one after the other.
 
     Raises TallyError when a check fails or the flip is refused; nothing of that family is published
     then.
     """
-    set_parallelism(job.spark, job.settings)
     started = time.monotonic()
     published = [publish(job, family) for family in job.families]
     return Report(
@@ -151,6 +148,31 @@ def rebuild(job: RebuildJob) -> Report:
         # Each family counts its own generations: the highest shows that something was published.
         generation=max(result.generation for result in published),
     )
+
+
+def plan_all(
+    session: Session, settings: Settings, request: RebuildRequest, families: Iterable[Family]
+) -> list[PlannedDay]:
+    """What a rebuild would do now, family by family; nothing is written."""
+    plans = (
+        plan_rebuild(
+            session, settings, request, family, PointerTable(session, family.name).current()
+        )
+        for family in families
+    )
+    return [line for plan in plans for line in list_planned_days(settings, plan)]
+
+
+def print_plan(lines: Sequence[PlannedDay], *, is_json: bool) -> None:
+    """Print the plan: one JSON object, or a line for each family and day."""
+    if is_json:
+        days = [line._asdict() | {"day": line.day.isoformat()} for line in lines]
+        print(json.dumps({"days": days}))
+        return
+    for line in lines:
+        partitions = f"{len(line.partitions)} partitions"
+        print(f"{line.family} {line.day}: {line.records:,} records, {partitions}: {line.reason}")
+    print(f"{len(lines)} days to rebuild")
 
 
 @contextmanager

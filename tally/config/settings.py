@@ -245,6 +245,11 @@ class Settings(BaseModel):
         return self.home / "data" / "master"
 
     @property
+    def first_copies_path(self) -> Path:
+        """Folder of the indexes of first copies, which the master dataset rebuilds if it is lost."""
+        return self.home / "data" / "first-copies"
+
+    @property
     def registry(self) -> Path:
         """The stores file that `tally stores import` writes, whether it is there or not."""
         return self.stores_file or self.home / STORES_FILE

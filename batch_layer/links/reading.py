@@ -1,0 +1,52 @@
+"""Headers of records, read from files of the master dataset in the order of their offsets.
+
+The files lie in folders that name their source and day.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import duckdb
+
+from batch_layer.links.header import RecordHeader
+from runtime.spark.arrow import to_rows
+
+_ROWS_AT_ONCE = 50_000
+# The names are those of receipts_by_reference() in batch_layer/views/compute/chains.py.
+_HEADERS = """
+    SELECT store_id, event_id, fingerprint, event_date - DATE '1970-01-01',
+        epoch_us(happened_at), epoch_us(committed_at), "partition", "offset",
+        list_filter(
+            [json_extract_string(value, '$.reference'),
+             json_extract_string(value, '$.transaction_id')],
+            lambda name: name IS NOT NULL)
+    FROM read_parquet($files, hive_partitioning = true, hive_types = {'event_date': DATE})
+    WHERE event_id IS NOT NULL
+"""
+_ORDER = ' ORDER BY "partition", "offset"'
+# A share's number has one digit; most other identities end otherwise.
+_MAY_BE_SHARE = " AND substring(event_id, -2, 1) = ':'"
+_NAMED = " AND event_id IN (SELECT unnest($names))"
+
+
+def read_headers(files: Sequence[str]) -> Iterator[list[RecordHeader]]:
+    """Yield the headers of the readable records in these Parquet files, some at a time."""
+    yield from _read(_HEADERS + _ORDER, files)
+
+
+def read_shares(files: Sequence[str]) -> Iterator[list[RecordHeader]]:
+    """The same of the records that may be shares of an interval beside its first one."""
+    yield from _read(_HEADERS + _MAY_BE_SHARE + _ORDER, files)
+
+
+def read_named(files: Sequence[str], names: Sequence[str]) -> Iterator[list[RecordHeader]]:
+    """The same of the records with these identities, in any store."""
+    yield from _read(_HEADERS + _NAMED + _ORDER, files, names=[*names])
+
+
+def _read(query: str, files: Sequence[str], **values: object) -> Iterator[list[RecordHeader]]:
+    if not files:
+        return
+    with duckdb.connect() as database:
+        found = database.execute(query, {"files": [*files], **values})
+        for batch in found.fetch_record_batch(_ROWS_AT_ONCE):
+            yield [RecordHeader(*row, tuple(names)) for *row, names in to_rows(batch)]
