@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import structlog
@@ -210,24 +210,23 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
 
 
 def _link(ingest: Ingest, parts: Sequence[FilePart]) -> list[DayUntil]:
-    """Link the records of the files that are to be appended."""
+    """Link the records of the files that are to be appended; the days that they change."""
     changed: list[DayUntil] = []
     for family in sorted({part.source for part in parts}):
         own = [part for part in parts if part.source == family]
-        paths = {part.path: part.event_date for part in own}
-
-        def files_of_day(
-            day: date, family: str = family, paths: Mapping[str, date] = paths
-        ) -> list[str]:
-            new = [path for path, of_day in paths.items() if of_day == day]
-            return ingest.master.files_of_day(family, day) + ingest.master.locate(new)
-
         until: dict[int, int] = {}
         for part in own:
             until[part.partition] = max(part.last_offset + 1, until.get(part.partition, 0))
-        files = ingest.master.locate(paths)
-        changed += ingest.links.add(family, files, until, files_of_day)
+        files = ingest.master.locate({part.path for part in own})
+        of_day = partial(_files_of_day, ingest.master, own)
+        changed += ingest.links.add(family, files, until, of_day)
     return changed
+
+
+def _files_of_day(master: MasterTable, own: Sequence[FilePart], day: date) -> list[str]:
+    """The files of a family's day, with those that are to be appended."""
+    new = {part.path for part in own if part.event_date == day}
+    return [*master.files_of_day(own[0].source, day), *master.locate(new)]
 
 
 def _complete_indexes(ingest: Ingest) -> None:

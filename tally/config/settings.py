@@ -246,7 +246,7 @@ class Settings(BaseModel):
 
     @property
     def first_copies_path(self) -> Path:
-        """Folder of the indexes of first copies, which the master dataset rebuilds if it is lost."""
+        """Folder of the indexes of first copies; the ingest rebuilds an index that is lost."""
         return self.home / "data" / "first-copies"
 
     @property

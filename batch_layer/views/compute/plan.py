@@ -27,6 +27,7 @@ from batch_layer.views.compute.scope import (
 )
 from runtime.kafka.broker_clock import read_broker_time
 from runtime.records.gaps import read_backfills, read_gaps
+from runtime.spark.arrow import to_rows
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.families.generation import Generation
@@ -98,7 +99,7 @@ def plan_rebuild(
         gaps=read_gaps(session, family.source_topics),
     )
     scope = RebuildScope(family.epochs, coverage, noted.until)
-    chosen = _choose_days(request, settings, family, scope, current)
+    chosen = _choose_days(request, settings, family, scope, current, pin.version)
     return RebuildPlan(family, pin, current, coverage, chosen)
 
 
@@ -118,6 +119,7 @@ def _choose_days(
     family: Family,
     scope: RebuildScope,
     current: Mapping[date, Generation],
+    version: int,
 ) -> dict[date, Reason]:
     known = {*scope.until, *current}
     dirty = dirty_days(scope, current)
@@ -132,7 +134,8 @@ def _choose_days(
             more = period_days(settings, family, known, days & dirty.keys())
         chosen = sorted(days)
     elif request.mode == "full":
-        chosen = newest(all_days(scope, current))
+        # Its days are those of the files too: it proves what the ingest has noted.
+        chosen = newest(all_days(scope, current) | _file_records(settings, family, version).keys())
     else:
         chosen = newest({*dirty, *period_days(settings, family, known, dirty)})
     return {day: dirty.get(day, "asked for") for day in chosen}
@@ -152,15 +155,21 @@ def period_days(
 
 def list_planned_days(settings: Settings, plan: RebuildPlan) -> list[PlannedDay]:
     """The lines of the plan, by the files of the pinned version."""
-    table = DeltaTable(str(settings.master_path), version=plan.pin.version)
-    names = ["partition.source", "partition.event_date", "num_records"]
-    files = pa.table(table.get_add_actions(flatten=True)).select(names)
-    records: Counter[date] = Counter()
-    for source, day, count in zip(*(column.to_pylist() for column in files.columns), strict=True):
-        if source == plan.family.name:
-            records[day] += count
+    records = _file_records(settings, plan.family, plan.pin.version)
     partitions = sorted(plan.pin.until)
     return [
         PlannedDay(plan.family.name, day, partitions, records[day], reason)
         for day, reason in sorted(plan.reasons.items())
     ]
+
+
+def _file_records(settings: Settings, family: Family, version: int) -> Counter[date]:
+    """How many records the files of a version hold of each day."""
+    table = DeltaTable(str(settings.master_path), version=version)
+    names = ["partition.source", "partition.event_date", "num_records"]
+    files = pa.table(table.get_add_actions(flatten=True)).select(names)
+    records: Counter[date] = Counter()
+    for source, day, count in to_rows(files):
+        if source == family.name:
+            records[day] += count or 0
+    return records

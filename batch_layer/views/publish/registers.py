@@ -55,7 +55,8 @@ def write_ledger(
     counts = ("committed", "counted", "duplicate", "conflict", "unreadable", WAITING)
     columns = ("event_date", "partition", *counts)
     text = (
-        f"INSERT INTO batch_ledger (family, generation, day, partition, {', '.join(counts)}, erased)"
+        f"INSERT INTO batch_ledger (family, generation, day, partition, {', '.join(counts)},"
+        " erased)"
         # The timestamp is the generation: the later rebuild's line wins in any order of writes.
         f" VALUES (?, ?, {', '.join('?' * len(columns))}, 0) USING TIMESTAMP ?"
     )

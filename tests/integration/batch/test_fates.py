@@ -223,23 +223,14 @@ def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(
     ) == (0, 3, 0)
 
 
-def test_survey_knows_how_far_each_day_reaches_and_what_arrived_first(
-    fates: DataFrame, unreadable: DataFrame
-) -> None:
+def test_survey_counts_fates_by_day(fates: DataFrame) -> None:
     survey = Survey.from_fates(fates)
 
-    assert survey.until() == {MONDAY: {0: 7}, WEDNESDAY: {0: 6}}
     assert (
         survey.count("committed", days=[WEDNESDAY]),
         survey.count("conflict", "unreadable", days=[WEDNESDAY]),
-        survey.count("elsewhere"),
-    ) == (2, 1, 1)
-    assert survey.first_arrival == at(MONDAY, 10)
-    # Garbage that had arrived before is no arrival of the family's data, and alone it is none at
-    # all.
-    assert Survey.from_fates(classify_records(unreadable)).first_arrival == at(MONDAY, 10)
-    garbage = unreadable.where("event_id IS NULL")
-    assert Survey.from_fates(classify_records(garbage)).first_arrival is None
+        survey.count("committed"),
+    ) == (2, 1, sum(line["committed"] for line in survey.ledger([MONDAY, WEDNESDAY])))
 
 
 def test_only_what_no_published_generation_includes_is_told(

@@ -208,9 +208,6 @@ def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands
     parts.rebuild("full")
 
     letters = topic_values(parts.settings, "dead-letters")
-    lines = parts.session.execute(
-        "SELECT unreadable FROM batch_ledger WHERE family = 'sales' AND generation = %s",
-        [report.generation],
-    )
+    lines = parts.session.execute("SELECT unreadable FROM batch_ledger WHERE family = 'sales'")
     assert len(letters) == before + 1 and b"{no json, [redacted]" in letters
     assert sum(line.unreadable for line in lines) == 1

@@ -46,7 +46,11 @@ def test_receipts_of_other_times_beside_one_of_this_minute(
     )
 
     reports = [
-        rebuild(RebuildJob(spark, session, batch_settings, RebuildRequest(mode), families=[SALES]))
+        rebuild(
+            RebuildJob(
+                lambda: spark, session, batch_settings, RebuildRequest(mode), families=[SALES]
+            )
+        )
         for mode in ("dirty", "dirty", "full", "dirty")
     ]
 

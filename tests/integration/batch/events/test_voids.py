@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 from batch_layer.views.compute.classification import (
     classify_records,
     control_totals,
-    day_links,
     window_members,
 )
 from batch_layer.views.compute.computation import Survey
@@ -117,12 +116,6 @@ def test_void_of_a_receipt_that_has_not_come_waits_and_adds_nothing(spark: Spark
     # Nothing is excluded: a speed row that knows the receipt too has to keep both.
     assert rows_of(master, fates) == {(MONDAYS[0], 1, 200, 0), (*WEDNESDAYS[:3], 0)}
     assert Survey.from_fates(fates).count("waiting") == 1
-
-
-def test_day_of_a_receipt_is_dirty_with_that_of_its_void(spark: SparkSession) -> None:
-    fates = classify_records(master_of(spark, [SALE, OTHER, VOID]))
-
-    assert [tuple(row) for row in day_links(fates).collect()] == [(WEDNESDAY, MONDAY)]
 
 
 def test_a_till_that_voids_its_own_number_is_not_mistaken_for_a_copy(spark: SparkSession) -> None:
