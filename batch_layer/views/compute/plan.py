@@ -45,7 +45,7 @@ class MasterDays(NamedTuple):
     records depend on.
     """
 
-    until: Mapping[date, Mapping[int, int]]
+    until: dict[date, dict[int, int]]
     first_arrival: datetime | None
 
 
@@ -98,8 +98,12 @@ def plan_rebuild(
         backfills=[(given.first, given.last) for given in read_backfills(session, family.name)],
         gaps=read_gaps(session, family.source_topics),
     )
-    scope = RebuildScope(family.epochs, coverage, noted.until)
-    chosen = _choose_days(request, settings, family, scope, current, pin.version)
+    until = noted.until
+    if request.mode == "full":
+        # Its days are those of the files too: it proves what the ingest has noted.
+        until = {day: {} for day in _file_records(settings, family, pin.version)} | until
+    scope = RebuildScope(family.epochs, coverage, until)
+    chosen = _choose_days(request, settings, family, scope, current)
     return RebuildPlan(family, pin, current, coverage, chosen)
 
 
@@ -119,7 +123,6 @@ def _choose_days(
     family: Family,
     scope: RebuildScope,
     current: Mapping[date, Generation],
-    version: int,
 ) -> dict[date, Reason]:
     known = {*scope.until, *current}
     dirty = dirty_days(scope, current)
@@ -134,8 +137,7 @@ def _choose_days(
             more = period_days(settings, family, known, days & dirty.keys())
         chosen = sorted(days)
     elif request.mode == "full":
-        # Its days are those of the files too: it proves what the ingest has noted.
-        chosen = newest(all_days(scope, current) | _file_records(settings, family, version).keys())
+        chosen = newest(all_days(scope, current))
     else:
         chosen = newest({*dirty, *period_days(settings, family, known, dirty)})
     return {day: dirty.get(day, "asked for") for day in chosen}

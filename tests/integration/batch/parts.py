@@ -60,10 +60,12 @@ class Parts:
             RebuildJob(lambda: self.spark, self.session, self.settings, request, families)
         )
 
-    def stage(self, mode: str = "dirty") -> Stage:
+    def stage(
+        self, mode: str = "dirty", families: Sequence[Family] = (*FAMILIES.values(),)
+    ) -> Stage:
         """Rebuild, and look at what is served then."""
         before = compiled_classes(self.spark)
-        report = self.rebuild(mode, families=[*FAMILIES.values()])
+        report = self.rebuild(mode, families)
         days = self.days()
         return Stage(report, days, self.cells(days), compiled_classes(self.spark) - before)
 

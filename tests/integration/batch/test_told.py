@@ -204,7 +204,7 @@ def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands
         str(parts.settings.master_path), pa.table(columns), mode="append", commit_properties=numbers
     )
 
-    report = parts.rebuild("full")
+    parts.rebuild("full")
     parts.rebuild("full")
 
     letters = topic_values(parts.settings, "dead-letters")

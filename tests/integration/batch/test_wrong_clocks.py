@@ -41,16 +41,10 @@ def test_receipts_of_other_times_beside_one_of_this_minute(
     ingest()
     # Two days later by the brokers' clock, nothing has come since.
     later = begun + timedelta(days=2)
-    monkeypatch.setattr(
-        "batch_layer.views.publish.publication.read_broker_time", lambda _settings: later
-    )
+    monkeypatch.setattr("batch_layer.views.compute.plan.read_broker_time", lambda _settings: later)
 
     reports = [
-        rebuild(
-            RebuildJob(
-                lambda: spark, session, batch_settings, RebuildRequest(mode), families=[SALES]
-            )
-        )
+        rebuild(RebuildJob(lambda: spark, session, batch_settings, RebuildRequest(mode), [SALES]))
         for mode in ("dirty", "dirty", "full", "dirty")
     ]
 

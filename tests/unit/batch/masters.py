@@ -15,6 +15,7 @@ from batch_layer.master.table import MasterTable
 DAY = date(2026, 11, 1)
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+COLUMNS = pa.schema([*MASTER_COLUMNS, ("sha256", pa.string())])
 
 
 def record(offset: int, partition: int = 0) -> dict[str, object]:
@@ -36,8 +37,7 @@ def record(offset: int, partition: int = 0) -> dict[str, object]:
 
 def write_part(path: Path, offsets: Iterable[int], day: date = DAY) -> FilePart:
     """One file of these records of partition 0, which no commit names yet."""
-    columns = pa.schema([*MASTER_COLUMNS, ("sha256", pa.string())])
-    rows = pa.RecordBatch.from_pylist([record(offset) for offset in offsets], schema=columns)
+    rows = pa.RecordBatch.from_pylist([record(offset) for offset in offsets], schema=COLUMNS)
     [part] = write_file(str(path), SourceDay("sales", day), [rows])
     return part
 

@@ -167,17 +167,19 @@ def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
         def now(cls, tz: tzinfo | None = None) -> "Ahead":
             return cls.fromtimestamp(time.time() + 3600, tz)
 
-    for module in ("publish.publication", "compute.pin", "publish.pointer", "compute.scope"):
+    for module in (
+        "publish.publication",
+        "compute.plan",
+        "compute.pin",
+        "publish.pointer",
+        "compute.scope",
+    ):
         monkeypatch.setattr(f"batch_layer.views.{module}.datetime", Ahead, raising=False)
     today = datetime.now(UTC)
     send(batch_settings, "sales", [receipt(STORE, 9, today)])
     ingest()
 
-    rebuild(
-        RebuildJob(
-            lambda: spark, session, batch_settings, RebuildRequest("dirty"), families=[SALES]
-        )
-    )
+    rebuild(RebuildJob(lambda: spark, session, batch_settings, RebuildRequest(), [SALES]))
     arrival = send_raw(batch_settings)
 
     pointer = PointerTable(session, SALES.name).current()[today.date()]

@@ -91,9 +91,9 @@ def test_day_with_records_in_a_partition_that_was_not_pinned_is_dirty() -> None:
 
 
 def test_day_never_built_is_dirty_also_when_nothing_happened_on_it() -> None:
-    assert dirty_days(scope({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY)) == dict.fromkeys(
-        (TUESDAY, WEDNESDAY), "never built"
-    )
+    found = dirty_days(scope({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY))
+
+    assert found == dict.fromkeys((TUESDAY, WEDNESDAY), "never built")
 
 
 def test_past_day_without_records_is_built_without_waiting_for_a_later_one() -> None:

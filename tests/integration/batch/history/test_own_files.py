@@ -1,0 +1,132 @@
+"""A dirty rebuild of a master of 36 months reads the files of its days and no others.
+
+The files of all other days are away while it runs. It publishes row for row what a full rebuild
+publishes.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from ops.local.processes.service import Site
+from runtime.connect import cassandra_session
+from runtime.registry.sources import SALES, TRAFFIC
+from tally.events.identity import fingerprint, reversal_id
+from tests.integration.batch.parts import Parts, Stage, at
+from tests.support.sources.canonical import CanonicalReceipt, interval, receipt, send
+
+MONTHS, LAST = 36, date(2026, 11, 1)
+DAYS = [LAST - timedelta(days=number) for number in range(MONTHS * 30)]
+# The days of 11 months back with a receipt of which a copy comes, and one that is voided.
+COPIED, VOIDED = LAST - timedelta(days=330), LAST - timedelta(days=335)
+LATE = LAST - timedelta(days=200)
+FAMILIES = (SALES, TRAFFIC)
+
+
+def number_of(day: date) -> int:
+    return day.toordinal()
+
+
+@pytest.fixture(scope="module")
+def parts(
+    spark: SparkSession, own_site: Site, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Parts]:
+    home = tmp_path_factory.mktemp("history")
+    settings = own_site.settings.model_copy(update={"home": home, "ingest_trigger_seconds": 0.0})
+    begun = datetime.combine(LAST, time(23), UTC)
+    with cassandra_session(settings) as session, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("batch_layer.views.compute.plan.read_broker_time", lambda _settings: begun)
+        yield Parts(spark, session, settings)
+
+
+@pytest.fixture(scope="module")
+def history(parts: Parts) -> Stage:
+    """Three receipts and an interval on each day of 36 months, all rebuilt."""
+    send(parts.settings, "traffic", [interval("1", "door", at(day, 10)) for day in DAYS])
+    parts.append(
+        *(
+            receipt("1", 3 * number_of(day) + hour, at(day, 9 + hour))
+            for day in DAYS
+            for hour in range(3)
+        )
+    )
+    return parts.stage("full", FAMILIES)
+
+
+@pytest.fixture(scope="module")
+def dirty(parts: Parts, history: Stage) -> Stage:
+    """A late receipt and interval, a copy of a receipt of 11 months back, a void of another one;
+    rebuilt without the files of other days."""
+    send(parts.settings, "traffic", [interval("1", "late", at(LATE, 10), 7)])
+    parts.append(
+        receipt("1", 1, at(LATE, 12), 500),
+        receipt("1", 3 * number_of(COPIED), at(LAST, 12), 900),
+        void_of(receipt("1", 3 * number_of(VOIDED), at(VOIDED, 9)), at(LAST, 13)),
+    )
+    with only_days(parts.settings.master_path, [LATE, LAST, VOIDED]):
+        return parts.stage("dirty", FAMILIES)
+
+
+@pytest.fixture(scope="module")
+def full(parts: Parts, dirty: Stage) -> Stage:
+    """Everything again, with all files."""
+    return parts.stage("full", FAMILIES)
+
+
+def void_of(taken: CanonicalReceipt, instant: datetime) -> CanonicalReceipt:
+    """What takes the receipt back."""
+    made = receipt("1", 2, instant, taken.gross_minor)
+    return msgspec.structs.replace(
+        made,
+        event_id=reversal_id(taken.event_id),
+        fingerprint=fingerprint(["void", taken.event_id]),
+        kind="void",
+        receipts=-taken.receipts,
+        gross_minor=-taken.gross_minor,
+        units_milli=-taken.units_milli,
+    )
+
+
+@contextmanager
+def only_days(master: Path, days: Sequence[date]) -> Iterator[None]:
+    """The files of all other days are away within the block."""
+    away = [
+        folder
+        for folder in master.glob("source=*/event_date=*")
+        if folder.name.removeprefix("event_date=") not in {day.isoformat() for day in days}
+    ]
+    assert len(away) > len(DAYS)
+    for folder in away:
+        folder.rename(folder.with_name(f"away-{folder.name}"))
+    yield
+    for folder in away:
+        folder.with_name(f"away-{folder.name}").rename(folder)
+
+
+def test_its_days_are_those_of_records_and_of_what_they_change(
+    history: Stage, dirty: Stage
+) -> None:
+    changed = {day for day, generation in dirty.days.items() if generation != history.days[day]}
+
+    assert changed == {LATE, LAST, VOIDED}
+
+
+def test_rows_are_those_of_the_full_rebuild(dirty: Stage, full: Stage) -> None:
+    print(f"{len(full.cells):,} cells compared")
+    assert len(full.cells) > 3 * len(DAYS)
+    assert dirty.cells == full.cells
+    assert full.report.changed_windows == 0
+
+
+def test_copy_of_another_day_counts_as_event_alone(dirty: Stage) -> None:
+    assert dirty.cells["1", at(LAST, 12)] == (1, 0, 0, 1, 900)
+
+
+def test_voided_receipt_of_eleven_months_back_counts_no_more(history: Stage, dirty: Stage) -> None:
+    assert history.cells["1", at(VOIDED, 9)][1] == 1
+    assert dirty.cells["1", at(VOIDED, 9)][1:3] == (0, 0)
