@@ -6,6 +6,7 @@ publishes.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES, TRAFFIC
 from tally.events.identity import fingerprint, reversal_id
-from tests.integration.batch.parts import Parts, Stage, at
+from tests.integration.batch.parts import Cells, Parts, Stage, at
 from tests.support.sources.canonical import CanonicalReceipt, interval, receipt, send
 
 MONTHS, LAST = 36, date(2026, 11, 1)
@@ -28,8 +29,32 @@ LATE = LAST - timedelta(days=200)
 FAMILIES = (SALES, TRAFFIC)
 
 
-def number_of(day: date) -> int:
-    return day.toordinal()
+@dataclass(frozen=True)
+class Served:
+    """What stood after a rebuild: that of sales, and the rows of traffic."""
+
+    sales: Stage
+    traffic: Cells
+
+
+def number_of(day: date, hour: int = 0) -> int:
+    """The number of a day's receipt."""
+    return 3 * day.toordinal() + hour
+
+
+def rebuilt(parts: Parts, mode: str) -> Served:
+    """Both families rebuilt."""
+    sales = parts.stage(mode, FAMILIES)
+    days = parts.days("traffic")
+    rows = parts.session.execute("SELECT * FROM batch_traffic_15min")
+    return Served(
+        sales,
+        {
+            (row.store_id, row.window_start.replace(tzinfo=UTC)): (row.events, row.entries)
+            for row in rows
+            if days.get(row.day.date()) == row.generation
+        },
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +70,7 @@ def parts(
 
 
 @pytest.fixture(scope="module")
-def history(parts: Parts) -> Stage:
+def history(parts: Parts) -> Served:
     """Three receipts and an interval on each day of 36 months, all rebuilt."""
     send(parts.settings, "traffic", [interval("1", "door", at(day, 10)) for day in DAYS])
     parts.append(
@@ -55,27 +80,27 @@ def history(parts: Parts) -> Stage:
             for hour in range(3)
         )
     )
-    return parts.stage("full", FAMILIES)
+    return rebuilt(parts, "full")
 
 
 @pytest.fixture(scope="module")
-def dirty(parts: Parts, history: Stage) -> Stage:
+def dirty(parts: Parts, history: Served) -> Served:
     """A late receipt and interval, a copy of a receipt of 11 months back, a void of another one;
     rebuilt without the files of other days."""
     send(parts.settings, "traffic", [interval("1", "late", at(LATE, 10), 7)])
     parts.append(
         receipt("1", 1, at(LATE, 12), 500),
-        receipt("1", 3 * number_of(COPIED), at(LAST, 12), 900),
-        void_of(receipt("1", 3 * number_of(VOIDED), at(VOIDED, 9)), at(LAST, 13)),
+        receipt("1", number_of(COPIED), at(LAST, 12), 900),
+        void_of(receipt("1", number_of(VOIDED), at(VOIDED, 9)), at(LAST, 13)),
     )
     with only_days(parts.settings.master_path, [LATE, LAST, VOIDED]):
-        return parts.stage("dirty", FAMILIES)
+        return rebuilt(parts, "dirty")
 
 
 @pytest.fixture(scope="module")
-def full(parts: Parts, dirty: Stage) -> Stage:
+def full(parts: Parts, dirty: Served) -> Served:
     """Everything again, with all files."""
-    return parts.stage("full", FAMILIES)
+    return rebuilt(parts, "full")
 
 
 def void_of(taken: CanonicalReceipt, instant: datetime) -> CanonicalReceipt:
@@ -109,24 +134,29 @@ def only_days(master: Path, days: Sequence[date]) -> Iterator[None]:
 
 
 def test_its_days_are_those_of_records_and_of_what_they_change(
-    history: Stage, dirty: Stage
+    history: Served, dirty: Served
 ) -> None:
-    changed = {day for day, generation in dirty.days.items() if generation != history.days[day]}
+    changed = {
+        day for day, generation in dirty.sales.days.items() if generation != history.sales.days[day]
+    }
 
     assert changed == {LATE, LAST, VOIDED}
 
 
-def test_rows_are_those_of_the_full_rebuild(dirty: Stage, full: Stage) -> None:
-    print(f"{len(full.cells):,} cells compared")
-    assert len(full.cells) > 3 * len(DAYS)
-    assert dirty.cells == full.cells
-    assert full.report.changed_windows == 0
+def test_rows_are_those_of_the_full_rebuild(dirty: Served, full: Served) -> None:
+    wanted = full.sales.cells
+    print(f"{len(wanted):,} cells of sales and {len(full.traffic):,} of traffic compared")
+    assert len(wanted) > 3 * len(DAYS) and len(full.traffic) == len(DAYS)
+    assert (dirty.sales.cells, dirty.traffic) == (wanted, full.traffic)
+    assert full.sales.report.changed_windows == 0
 
 
-def test_copy_of_another_day_counts_as_event_alone(dirty: Stage) -> None:
-    assert dirty.cells["1", at(LAST, 12)] == (1, 0, 0, 1, 900)
+def test_copy_of_another_day_counts_as_event_alone(dirty: Served) -> None:
+    assert dirty.sales.cells["1", at(LAST, 12)] == (1, 0, 0, 1, 900)
 
 
-def test_voided_receipt_of_eleven_months_back_counts_no_more(history: Stage, dirty: Stage) -> None:
-    assert history.cells["1", at(VOIDED, 9)][1] == 1
-    assert dirty.cells["1", at(VOIDED, 9)][1:3] == (0, 0)
+def test_voided_receipt_of_eleven_months_back_counts_no_more(
+    history: Served, dirty: Served
+) -> None:
+    assert history.sales.cells["1", at(VOIDED, 9)][1] == 1
+    assert dirty.sales.cells["1", at(VOIDED, 9)][1:3] == (0, 0)
