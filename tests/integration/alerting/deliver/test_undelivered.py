@@ -35,7 +35,7 @@ def test_what_does_not_arrive_waits_and_what_is_refused_is_given_up_for_all_to_s
         assert said() == NOTHING
         world.tell(alert(1))
         wait_until(lambda: world.tick() and len(world.calls) > 0)
-        # Until then it is as old as it is due, which may be minutes of the ticks earlier.
+        # A message that waits for its first attempt is as old as its due instant, which is earlier.
         [begun] = {one.begun_at for one in world.stored() if one.begun_at is not None}
         wait_until(lambda: world.tick() and said() == UndeliveredMessages(begun))
         # As old as its first attempt, however often it is called for.
