@@ -87,6 +87,8 @@ class Readers:
     def _read(self, metric: str) -> None:
         while not self.over.wait(PAUSE_SECONDS):
             self.found[metric].append(self.ask(metric))
+        # What is served at the end may be younger than the last question.
+        self.found[metric].append(self.ask(metric))
 
     def changes(self) -> list[list[Any]]:
         """The values of each metric as they followed each other."""
