@@ -56,22 +56,27 @@ class FirstCopyIndex:
     def changing(self) -> Iterator["FirstCopiesChange"]:
         """A transaction: what is put within the block is there after it, or nothing of it."""
         with self._environment.begin(write=True) as transaction:
-            yield FirstCopiesChange(transaction, self._members, self._called, self._until)
+            yield FirstCopiesChange(
+                transaction.cursor(self._members),
+                transaction.cursor(self._called),
+                transaction.cursor(self._until),
+            )
 
 
 class FirstCopiesChange:
     """The first copies within one transaction."""
 
     def __init__(
-        self, transaction: lmdb.Transaction, members: object, called: object, until: object
+        self,
+        members: "lmdb.Cursor[bytes]",
+        called: "lmdb.Cursor[bytes]",
+        until: "lmdb.Cursor[bytes]",
     ) -> None:
-        self._transaction, self._until = transaction, until
-        self._members, self._called = members, called
-        self._cursors = [transaction.cursor(db=database) for database in (members, called)]
+        self._members, self._called, self._until = members, called, until
 
     def members(self, store_id: str, receipt: str) -> Mapping[str, RecordHeader]:
         """The first copies of the events of a receipt, by event_id."""
-        cursor, begin = self._cursors[0], _hash_name(store_id, receipt)
+        cursor, begin = self._members, _hash_name(store_id, receipt)
         found = {}
         is_there = cursor.set_range(begin)
         while is_there and cursor.key().startswith(begin):
@@ -82,11 +87,11 @@ class FirstCopiesChange:
 
     def called(self, store_id: str, name: str, days: range) -> Iterator[RecordHeader]:
         """The receipts of these days that a void may call so, ascending by day."""
-        cursor, begin = self._cursors[1], _hash_name(store_id, name)
+        cursor, begin = self._called, _hash_name(store_id, name)
         end = begin + _day_key(days.stop)
         is_there = cursor.set_range(begin + _day_key(days.start))
         while is_there and cursor.key() < end:
-            header = _decode(self._transaction.get(cursor.value(), db=self._members))
+            header = _decode(self._members.get(cursor.value(), b""))
             # One that an earlier copy has replaced may be called otherwise.
             if name in header.called and header.day in days:
                 yield header
@@ -96,15 +101,15 @@ class FirstCopiesChange:
         """Add the first copy of an event, or replace one that came later."""
         event = _hash(header.event_id)
         key = _hash_name(header.store_id, receipt) + event
-        self._transaction.put(key, _encode(header), db=self._members)
+        self._members.put(key, _encode(header))
         for name in header.called:
             called = _hash_name(header.store_id, name) + _day_key(header.day) + event
-            self._transaction.put(called, key, db=self._called)
+            self._called.put(called, key)
 
     def put_until(self, until: Mapping[int, int]) -> None:
         """Note the first offset that is not in the index, by partition."""
         for number, offset in until.items():
-            self._transaction.put(number.to_bytes(4), offset.to_bytes(8), db=self._until)
+            self._until.put(number.to_bytes(4), offset.to_bytes(8))
 
 
 def lane_of_store(store_id: str) -> int:

@@ -6,6 +6,7 @@ The files lie in folders that name their source and day.
 from collections.abc import Iterator, Sequence
 
 import duckdb
+import pyarrow as pa
 
 from batch_layer.links.header import RecordHeader
 from runtime.spark.arrow import to_rows
@@ -47,6 +48,7 @@ def _read(query: str, files: Sequence[str], **values: object) -> Iterator[list[R
     if not files:
         return
     with duckdb.connect() as database:
-        found = database.execute(query, {"files": [*files], **values})
-        for batch in found.fetch_record_batch(_ROWS_AT_ONCE):
-            yield [RecordHeader(*row, tuple(names)) for *row, names in to_rows(batch)]
+        found = database.sql(query, params={"files": [*files], **values})
+        batches: pa.RecordBatchReader = found.to_arrow_reader(_ROWS_AT_ONCE)
+        for batch in batches:
+            yield [RecordHeader(*(*row[:-1], tuple(row[-1]))) for row in to_rows(batch)]

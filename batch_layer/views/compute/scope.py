@@ -152,7 +152,7 @@ def all_days(scope: RebuildScope, published: Mapping[date, Generation]) -> set[d
     return {*scope.until, *published, *scope.coverage.days()}
 
 
-Reason = Literal["records", "never built", "definition", "coverage", "lost records", "asked for"]
+Reason = Literal["records", "never built", "definition", "coverage", "claims too much", "asked for"]
 
 
 def dirty_days(scope: RebuildScope, published: Mapping[date, Generation]) -> dict[date, Reason]:
@@ -201,5 +201,5 @@ def _find_reason(pointer: Generation, scope: RebuildScope) -> Reason | None:
         return "definition"
     # The claim includes records that have turned out to be lost since.
     if had > max(start, scope.coverage.limit(pointer.day)):
-        return "lost records"
+        return "claims too much"
     return "coverage" if pointer.covered_from != claim.covered_from or had < has else None

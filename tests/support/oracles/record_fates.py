@@ -93,8 +93,8 @@ def same_content(one: str, other: str) -> bool:
 def judge_chains(firsts: list[RecordHeader]) -> dict[Place, Verdict]:
     """By the place of the first copy of each event."""
     chains: dict[Identity, list[RecordHeader]] = defaultdict(list)
-    for record, chain in resolve_chains(firsts).items():
-        chains[record.store_id, chain].append(record)
+    for record, name in resolve_chains(firsts).items():
+        chains[record.store_id, name].append(record)
     verdicts = {}
     for chain in chains.values():
         has_receipt = any(not record.position.is_void for record in chain)

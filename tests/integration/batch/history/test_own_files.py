@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES, TRAFFIC
-from tally.events.identity import fingerprint, reversal_id
 from tests.integration.batch.parts import Cells, Parts, Stage, at
-from tests.support.sources.canonical import CanonicalReceipt, interval, receipt, send
+from tests.support.sources.canonical import interval, receipt, send, void_of
 
 MONTHS, LAST = 36, date(2026, 11, 1)
 DAYS = [LAST - timedelta(days=number) for number in range(MONTHS * 30)]
@@ -101,20 +99,6 @@ def dirty(parts: Parts, history: Served) -> Served:
 def full(parts: Parts, dirty: Served) -> Served:
     """Everything again, with all files."""
     return rebuilt(parts, "full")
-
-
-def void_of(taken: CanonicalReceipt, instant: datetime) -> CanonicalReceipt:
-    """What takes the receipt back."""
-    made = receipt("1", 2, instant, taken.gross_minor)
-    return msgspec.structs.replace(
-        made,
-        event_id=reversal_id(taken.event_id),
-        fingerprint=fingerprint(["void", taken.event_id]),
-        kind="void",
-        receipts=-taken.receipts,
-        gross_minor=-taken.gross_minor,
-        units_milli=-taken.units_milli,
-    )
 
 
 @contextmanager

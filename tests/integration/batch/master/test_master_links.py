@@ -5,15 +5,13 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from cassandra.cluster import Session
-from msgspec.structs import replace
 from pyspark.errors import StreamingQueryException
 
 from batch_layer.links.linked_records import read_links
 from batch_layer.master.extent import read_extent
 from tally.config.settings import Settings
-from tally.events.identity import fingerprint, reversal_id
 from tests.integration.batch.conftest import Ingest
-from tests.support.sources.canonical import CanonicalReceipt, receipt, send
+from tests.support.sources.canonical import receipt, send, void_of
 
 MONDAY, COPIED, VOIDED = (datetime(2017, 3, day, 12, tzinfo=UTC) for day in (6, 7, 8))
 # What an append calls, in its order.
@@ -25,17 +23,6 @@ MOMENTS = (
     "batch_layer.master.ingest.upsert_position",
 )
 Progress = set[tuple[date, int, int]]
-
-
-def void_of(taken: CanonicalReceipt, instant: datetime) -> CanonicalReceipt:
-    """What takes the receipt back."""
-    made = receipt(taken.store_id, 900, instant)
-    return replace(
-        made,
-        event_id=reversal_id(taken.event_id),
-        fingerprint=fingerprint(["void", taken.event_id]),
-        kind="void",
-    )
 
 
 def linked_offsets(settings: Settings, session: Session) -> dict[date, set[tuple[int, int]]]:

@@ -123,9 +123,10 @@ def test_day_published_before_it_had_ended_is_dirty_once_more_is_covered() -> No
 def test_day_that_claims_what_lies_before_the_first_arrival_is_dirty() -> None:
     arrived = coverage(first_arrival=day_start(TUESDAY) + timedelta(hours=1))
 
-    assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK)) == dict.fromkeys(
-        (MONDAY, TUESDAY), "coverage"
-    )
+    assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK)) == {
+        MONDAY: "claims too much",
+        TUESDAY: "coverage",
+    }
     assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK, by=arrived)) == {}
 
 
@@ -147,7 +148,7 @@ def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
         )
     )
 
-    assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK)) == {TUESDAY: "lost records"}
+    assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK)) == {TUESDAY: "claims too much"}
     assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK, by=lost)) == {}
 
 
