@@ -96,10 +96,11 @@ def _read_files(spark: SparkSession, table: DeltaTable, paths: Sequence[str]) ->
 
 
 def latest_below(records: DataFrame, starting: Offsets) -> datetime | None:
-    """The latest instant (UTC) of the records below the starting offsets; None for no record.
+    """The latest instant of the records below the starting offsets.
 
     In:  master records of one source: partition, offset, happened_at timestamp; starting: first
          offset by partition.
+    Out: the instant (UTC); None for no record.
     """
     below = F.lit(False)
     for partition, offset in starting.items():

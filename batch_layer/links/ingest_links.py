@@ -4,7 +4,7 @@ A crash in between does no harm: the records come again, and bring the same link
 noted before a version of the master has the records that change it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,7 +15,7 @@ from batch_layer.links.first_copies import FirstCopyIndex
 from batch_layer.links.linked_records import to_date, write_headers
 from batch_layer.links.linker import link_records
 from batch_layer.links.reading import read_headers
-from batch_layer.links.shares import link_shares
+from batch_layer.links.shares import FilesOfDay, link_shares
 from runtime.kafka.offsets import Offsets
 from runtime.registry.sources import FAMILIES
 
@@ -50,7 +50,7 @@ class IngestLinks:
         family: str,
         files: Sequence[str],
         until: Offsets,
-        files_of_day: Callable[[date], Sequence[str]],
+        files_of_day: FilesOfDay,
     ) -> list[DayUntil]:
         """Link the records of these files; return the days of other records that they change.
 

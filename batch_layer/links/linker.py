@@ -43,16 +43,21 @@ class Links:
     headers: defaultdict[int, set[RecordHeader]] = field(default_factory=lambda: defaultdict(set))
     until: dict[tuple[int, int], int] = field(default_factory=dict)
 
+    def add_headers(self, day: int, headers: Iterable[RecordHeader]) -> None:
+        """Note for a day those that lie on other days."""
+        self.headers[day].update(header for header in headers if header.day != day)
+
     def add_component(self, members: Iterable[RecordHeader], newest: RecordHeader) -> None:
         """Link records whose fates depend on each other, since `newest` has come."""
         listed = [*members]
         days = {member.day for member in listed}
         if len(days) == 1:
             return
+        end = newest.offset + 1
         for day in days:
-            self.headers[day].update(member for member in listed if member.day != day)
+            self.add_headers(day, listed)
             place = day, newest.partition
-            self.until[place] = max(newest.offset + 1, self.until.get(place, 0))
+            self.until[place] = max(end, self.until.get(place, 0))
 
 
 def link_records(copies: FirstCopies, records: Iterable[RecordHeader]) -> Links:
@@ -62,18 +67,18 @@ def link_records(copies: FirstCopies, records: Iterable[RecordHeader]) -> Links:
     returns the same links, or more.
     """
     links = Links()
-    changed: dict[tuple[str, str], RecordHeader] = {}
     for record in records:
         receipt = strip_zeros(record.position.chain)
         first = copies.members(record.store_id, receipt).get(record.event_id)
         if first is None or record.offset <= first.offset:
             copies.put(receipt, record)
-            changed[record.store_id, receipt] = record
+            # At once: of the receipts of one name two are linked, so each is seen as it comes.
+            links.add_component(find_component(copies, record.store_id, receipt), record)
         elif first.day != record.day:
-            # A later copy needs the first one; that one's fate does not depend on it.
-            links.headers[record.day].add(first)
-    for (store_id, receipt), newest in changed.items():
-        links.add_component(find_component(copies, store_id, receipt), newest)
+            # A later copy needs the first one, with all that its fate depends on; the fates of
+            # these do not depend on the copy.
+            component = find_component(copies, record.store_id, receipt)
+            links.add_headers(record.day, component)
     return links
 
 

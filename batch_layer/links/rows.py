@@ -28,6 +28,7 @@ _COLUMNS = pa.schema(
 def link_rows(spark: SparkSession, headers: Iterable[RecordHeader]) -> DataFrame:
     """The headers as rows, for the fates of records beside them.
 
+    In:  headers: of readable records.
     Out: the columns of schemas/master/events.json; of `value` there are only the names by which a
          void may call a receipt.
     """

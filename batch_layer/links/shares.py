@@ -15,11 +15,12 @@ from batch_layer.links.reading import read_named, read_shares
 from tally.events.identity import SHARE
 from tally.time.windows import EPOCH
 
+FilesOfDay = Callable[[date], Sequence[str]]
 _BEGIN = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})T{SHARE}")
 _NUMBER = len(":1")
 
 
-def link_shares(files: Sequence[str], files_of_day: Callable[[date], Sequence[str]]) -> Links:
+def link_shares(files: Sequence[str], files_of_day: FilesOfDay) -> Links:
     """The links of the shares in these files whose intervals begin on another day.
 
     files_of_day: all files of a UTC day, these among them.

@@ -214,9 +214,9 @@ def _link(ingest: Ingest, parts: Sequence[FilePart]) -> list[DayUntil]:
     changed: list[DayUntil] = []
     for family in sorted({part.source for part in parts}):
         own = [part for part in parts if part.source == family]
-        until: dict[int, int] = {}
-        for part in own:
-            until[part.partition] = max(part.last_offset + 1, until.get(part.partition, 0))
+        # The part that reaches furthest overwrites the others.
+        ascending = sorted(own, key=lambda part: part.last_offset)
+        until = {part.partition: part.last_offset + 1 for part in ascending}
         files = ingest.master.locate({part.path for part in own})
         of_day = partial(_files_of_day, ingest.master, own)
         changed += ingest.links.add(family, files, until, of_day)

@@ -76,12 +76,12 @@ def upsert_days(session: Session, days: Iterable[DayUntil]) -> None:
 
 def upsert_arrivals(session: Session, parts: Iterable[FilePart]) -> None:
     """Upsert when the first readable record of a family arrived (a min-register by instant)."""
-    arrivals: dict[str, int] = {}
-    for part in parts:
-        if part.first_arrival is not None:
-            at = part.first_arrival // 1_000
-            arrivals[part.source] = min(at, arrivals.get(part.source, at))
-    rows = ((family, from_millis(at), _LAST_MILLIS - at) for family, at in arrivals.items())
+    arrivals = (
+        (part.source, part.first_arrival // 1_000)
+        for part in parts
+        if part.first_arrival is not None
+    )
+    rows = ((family, from_millis(at), _LAST_MILLIS - at) for family, at in arrivals)
     write_rows(session, _ARRIVAL, rows)
 
 

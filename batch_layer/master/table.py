@@ -120,7 +120,8 @@ class MasterTable:
     def files_beyond(self, source: str, offsets: Offsets) -> list[str]:
         """The files of a source that may have records at or beyond these offsets, by partition."""
         names = ["path", "partition.source", "max.offset"]
-        rows = pa.table(self._table.get_add_actions(flatten=True)).select(names).to_pylist()
+        files = pa.table(self._table.get_add_actions(flatten=True))
+        rows = files.select(names).to_pylist()
         least = min(offsets.values(), default=0)
         return self.locate(
             row["path"]

@@ -47,15 +47,15 @@ _BEYOND = """
 """
 
 
-class Rows(NamedTuple):
+class RowSet(NamedTuple):
     """A number of rows, and the exclusive or of their offsets' hashes: it tells sets apart."""
 
     number: int = 0
     digest: int = 0
 
-    def plus(self, number: int, digest: int) -> "Rows":
+    def plus(self, number: int, digest: int) -> "RowSet":
         """These rows and as many more."""
-        return Rows(self.number + number, self.digest ^ digest)
+        return RowSet(self.number + number, self.digest ^ digest)
 
 
 class VerifiedPartition(msgspec.Struct, frozen=True):
@@ -67,8 +67,8 @@ class VerifiedPartition(msgspec.Struct, frozen=True):
 
     source: str
     partition: int
-    rows: Rows
-    once: Rows
+    rows: RowSet
+    once: RowSet
     lowest: int
     highest: int
     until: int
@@ -85,7 +85,7 @@ class FileRows(msgspec.Struct, frozen=True):
     file: str
     source: str
     partition: int
-    rows: Rows
+    rows: RowSet
 
 
 class VerifiedState(msgspec.Struct, frozen=True):
@@ -180,7 +180,7 @@ def _read(
 def _read_parts(database: duckdb.DuckDBPyConnection, path: Path) -> list[FileRows]:
     rows = database.execute(_BY_FILE).fetchall()
     return [
-        FileRows(str(Path(file).relative_to(path)), source, number, Rows(*counted))
+        FileRows(str(Path(file).relative_to(path)), source, number, RowSet(*counted))
         for file, source, number, *counted in rows
     ]
 
@@ -196,7 +196,7 @@ def _compare(
     beyond: of each partition's records beyond those verified before, each once, the number, digest,
     lowest and highest offset.
     """
-    rows: dict[tuple[str, int], Rows] = defaultdict(Rows)
+    rows: dict[tuple[str, int], RowSet] = defaultdict(RowSet)
     for part in parts:
         place = part.source, part.partition
         rows[place] = rows[place].plus(*part.rows)
@@ -206,7 +206,7 @@ def _compare(
     }
     for source, number, count, digest, lowest, highest in beyond:
         place = source, number
-        earlier, first, _ = once.get(place, (Rows(), lowest, highest))
+        earlier, first, _ = once.get(place, (RowSet(), lowest, highest))
         once[place] = earlier.plus(count, digest), first, highest
     lines = []
     for place, (held, lowest, highest) in sorted(once.items()):

@@ -150,7 +150,8 @@ def receipts_by_reference(master: DataFrame) -> DataFrame:
     )
     firsts = F.broadcast(_first_copies(copied).select(*identity))
     span = F.date_sub("first_void", DAYS_BEFORE), F.date_add("last_void", DAYS_AFTER)
-    recent = found.join(firsts, on=[*identity]).where(F.col("event_date").between(*span))
+    is_near = F.col("event_date").between(*span)
+    recent = found.join(firsts, on=[*identity]).where(is_near)
     # A name that two receipts share identifies neither.
     by_name = recent.groupBy("store_id", "named").agg(
         F.min("receipt").alias("receipt"), F.count_distinct("receipt").alias("receipts")

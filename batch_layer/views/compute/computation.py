@@ -150,7 +150,11 @@ def _pin_offset(pointer: Generation, number: int, epochs: Epochs | None) -> int:
 
 
 def select_days(records: DataFrame, days: Sequence[date]) -> DataFrame:
-    """The records of these UTC days (ascending, one at least) by their event_date."""
+    """The records of these UTC days.
+
+    In:  event_date date; days: ascending, one at least.
+    Out: the same columns.
+    """
     # Dates are text: the bridge to the JVM accepts no date before the year 1000.
     dates = [f"DATE'{day.isoformat()}'" for day in days]
     return records.where(

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from batch_layer.views.compute.pin import Pin, pin_master
 from batch_layer.views.compute.scope import (
     Coverage,
-    Reason,
+    DayReason,
     RebuildRequest,
     RebuildScope,
     all_days,
@@ -60,7 +60,7 @@ class RebuildPlan:
     pin: Pin
     current: Mapping[date, Generation]
     coverage: Coverage
-    reasons: Mapping[date, Reason]
+    reasons: Mapping[date, DayReason]
 
     @property
     def days(self) -> list[date]:
@@ -75,7 +75,7 @@ class PlannedDay(NamedTuple):
     day: date
     partitions: Sequence[int]
     records: int
-    reason: Reason
+    reason: DayReason
 
 
 def plan_rebuild(
@@ -123,7 +123,7 @@ def _choose_days(
     family: Family,
     scope: RebuildScope,
     current: Mapping[date, Generation],
-) -> dict[date, Reason]:
+) -> dict[date, DayReason]:
     known = {*scope.until, *current}
     dirty = dirty_days(scope, current)
     if request.mode == "days" and request.first and request.last:

@@ -152,10 +152,12 @@ def all_days(scope: RebuildScope, published: Mapping[date, Generation]) -> set[d
     return {*scope.until, *published, *scope.coverage.days()}
 
 
-Reason = Literal["records", "never built", "definition", "coverage", "claims too much", "asked for"]
+DayReason = Literal[
+    "records", "never built", "definition", "coverage", "claims too much", "asked for"
+]
 
 
-def dirty_days(scope: RebuildScope, published: Mapping[date, Generation]) -> dict[date, Reason]:
+def dirty_days(scope: RebuildScope, published: Mapping[date, Generation]) -> dict[date, DayReason]:
     """Days whose published rows lack something that a rebuild now would have, and the reason.
 
     A day is dirty when it has records beyond its generation's pin, or records of other days beyond
@@ -174,7 +176,7 @@ def dirty_days(scope: RebuildScope, published: Mapping[date, Generation]) -> dic
     A void of the 3rd for a receipt of the 1st, at offset 60, lets the records of the 1st end at 61.
     """
     missing = all_days(scope, published) - published.keys()
-    found: dict[date, Reason] = dict.fromkeys(missing, "never built")
+    found: dict[date, DayReason] = dict.fromkeys(missing, "never built")
     for day, served in published.items():
         if reason := _find_reason(served, scope):
             found[day] = reason
@@ -186,7 +188,7 @@ def newest(days: Collection[date]) -> list[date]:
     return sorted(days)[-MAX_DAYS:]
 
 
-def _find_reason(pointer: Generation, scope: RebuildScope) -> Reason | None:
+def _find_reason(pointer: Generation, scope: RebuildScope) -> DayReason | None:
     """Why a rebuild now would give the day another generation than the published one."""
     claim = scope.coverage.claim(pointer.day)
     start, end = day_start(pointer.day), day_end(pointer.day)
