@@ -1,26 +1,23 @@
 """The links that an append brings: found and written before its commit.
 
-A crash in between does no harm: the records come again, and bring the same links. A day must be
-noted before a version of the master has the records that change it.
+The links and the days that they change are written before the index has the records: after a crash
+in between the records come again, and bring the same links.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 from cassandra.cluster import Session
 
+from batch_layer.links.changed_days import upsert_days
 from batch_layer.links.first_copies import FirstCopyIndex
 from batch_layer.links.linked_records import to_date, write_headers
-from batch_layer.links.linker import link_records
+from batch_layer.links.linker import Links, link_records
 from batch_layer.links.reading import read_headers
 from batch_layer.links.shares import FilesOfDay, link_shares
 from runtime.kafka.offsets import Offsets
 from runtime.registry.sources import FAMILIES
-
-# A family, a day and a partition, and the first offset that does not change the day.
-DayUntil = tuple[str, date, int, int]
 
 
 @dataclass(frozen=True)
@@ -51,25 +48,26 @@ class IngestLinks:
         files: Sequence[str],
         until: Offsets,
         files_of_day: FilesOfDay,
-    ) -> list[DayUntil]:
-        """Link the records of these files; return the days of other records that they change.
+    ) -> None:
+        """Link the records of these files, and note the days of other records that they change.
 
         until: the first offset behind them, by partition; files_of_day: all files of a UTC day of
         the family, these among them.
         """
         if not FAMILIES[family].copies_move:
             write_headers(self.session, family, link_shares(files, files_of_day))
-            return []
-        changed: list[DayUntil] = []
+            return
         with FirstCopyIndex.open(self.path / family) as index:
             for headers in read_headers(files):
+                # Within the transaction: where the index has the records, they may bring fewer
+                # links when they come again.
                 with index.changing() as copies:
-                    links = link_records(copies, headers)
-                write_headers(self.session, family, links)
-                changed += [
-                    (family, to_date(day), number, end)
-                    for (day, number), end in links.until.items()
-                ]
+                    self._write(family, link_records(copies, headers))
             with index.changing() as copies:
                 copies.put_until(until)
-        return changed
+
+    def _write(self, family: str, links: Links) -> None:
+        write_headers(self.session, family, links)
+        changed = links.until.items()
+        days = ((family, to_date(day), number, end) for (day, number), end in changed)
+        upsert_days(self.session, days)

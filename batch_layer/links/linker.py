@@ -43,6 +43,13 @@ class Links:
     headers: defaultdict[int, set[RecordHeader]] = field(default_factory=lambda: defaultdict(set))
     until: dict[tuple[int, int], int] = field(default_factory=dict)
 
+    def add(self, links: "Links") -> None:
+        """Add those that further records have brought."""
+        for day, headers in links.headers.items():
+            self.headers[day] |= headers
+        for place, end in links.until.items():
+            self.until[place] = max(end, self.until.get(place, 0))
+
     def add_headers(self, day: int, headers: Iterable[RecordHeader]) -> None:
         """Note for a day those that lie on other days."""
         self.headers[day].update(header for header in headers if header.day != day)
@@ -63,8 +70,8 @@ class Links:
 def link_records(copies: FirstCopies, records: Iterable[RecordHeader]) -> Links:
     """Add records to the first copies; return the links that they bring.
 
-    The records of a store come in the order of their offsets. Adding them again changes nothing and
-    returns the same links, or more.
+    The records of a store come in the order of their offsets. Adding them again changes nothing, and
+    may return fewer links: those of the first time must be written before.
     """
     links = Links()
     for record in records:

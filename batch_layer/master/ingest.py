@@ -19,7 +19,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from batch_layer.links.ingest_links import DayUntil, IngestLinks
+from batch_layer.links.changed_days import upsert_days
+from batch_layer.links.ingest_links import IngestLinks
 from batch_layer.master.extent import MasterExtent
 from batch_layer.master.files import FilePart, write_files
 from batch_layer.master.positions import (
@@ -35,7 +36,6 @@ from batch_layer.master.progress import (
     days_of_parts,
     last_fingerprints,
     upsert_arrivals,
-    upsert_days,
     upsert_position,
 )
 from batch_layer.master.table import MasterTable, master_records
@@ -189,7 +189,8 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     parts = write_files(fresh, ingest.settings.master_path)
     # Days are noted before the commit: a crash between the two must leave a day dirty, never clean
     # with records that no generation has.
-    upsert_days(ingest.session, [*days_of_parts(parts), *_link(ingest, parts)])
+    upsert_days(ingest.session, days_of_parts(parts))
+    _link(ingest, parts)
     upsert_arrivals(ingest.session, parts)
     if parts:
         known, newest = extent.fingerprints, last_fingerprints(parts)
@@ -209,9 +210,8 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     log.info("append", micro_batch=number, rows=rows, until=end)
 
 
-def _link(ingest: Ingest, parts: Sequence[FilePart]) -> list[DayUntil]:
-    """Link the records of the files that are to be appended; the days that they change."""
-    changed: list[DayUntil] = []
+def _link(ingest: Ingest, parts: Sequence[FilePart]) -> None:
+    """Link the records of the files that are to be appended."""
     for family in sorted({part.source for part in parts}):
         own = [part for part in parts if part.source == family]
         # The part that reaches furthest overwrites the others.
@@ -219,8 +219,7 @@ def _link(ingest: Ingest, parts: Sequence[FilePart]) -> list[DayUntil]:
         until = {part.partition: part.last_offset + 1 for part in ascending}
         files = ingest.master.locate({part.path for part in own})
         of_day = partial(_files_of_day, ingest.master, own)
-        changed += ingest.links.add(family, files, until, of_day)
-    return changed
+        ingest.links.add(family, files, until, of_day)
 
 
 def _files_of_day(master: MasterTable, own: Sequence[FilePart], day: date) -> list[str]:
@@ -238,7 +237,7 @@ def _complete_indexes(ingest: Ingest) -> None:
             files = ingest.master.files_beyond(family, unread)
             log.info("index of first copies", family=family, files=len(files))
             until = {number: offset + 1 for number, offset in last.items()}
-            upsert_days(ingest.session, ingest.links.add(family, files, until, lambda _: []))
+            ingest.links.add(family, files, until, lambda _: [])
 
 
 def _refuse_missing_records(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> None:

@@ -16,7 +16,7 @@ from cassandra.cluster import Session
 from confluent_kafka import KafkaException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from batch_layer.links.ingest_links import DayUntil
+from batch_layer.links.changed_days import DayUntil
 from batch_layer.master.files import FilePart
 from batch_layer.master.positions import stable_ends
 from runtime.cassandra.writes import write_rows
@@ -33,10 +33,6 @@ from tally.time.instants import from_millis
 
 # The write timestamp is the row's own offset or instant: of two tries, or two ingesters, the one
 # that got further wins, in any order of the writes.
-_DAY = (
-    "INSERT INTO master_progress (family, day, partition, until)"
-    " VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
-)
 _POSITION = (
     "INSERT INTO master_position (family, partition, until) VALUES (?, ?, ?) USING TIMESTAMP ?"
 )
@@ -67,11 +63,6 @@ def days_of_parts(parts: Iterable[FilePart]) -> Iterator[DayUntil]:
     """How far each day of these files reaches."""
     for part in parts:
         yield part.source, part.event_date, part.partition, part.last_offset + 1
-
-
-def upsert_days(session: Session, days: Iterable[DayUntil]) -> None:
-    """Upsert how far each day reaches (a max-register by offset)."""
-    write_rows(session, _DAY, ((*day, day[-1]) for day in days))
 
 
 def upsert_arrivals(session: Session, parts: Iterable[FilePart]) -> None:

@@ -64,8 +64,20 @@ class RebuildPlan:
 
     @property
     def days(self) -> list[date]:
-        """The days to rebuild, ascending."""
+        """All days to publish, ascending."""
         return sorted(self.reasons)
+
+    @property
+    def kept(self) -> dict[date, int]:
+        """The generation of the days whose rows stay: only more of them is covered."""
+        # Rows of presences depend on the instant up to which they are computed.
+        if self.family.reading is not None:
+            return {}
+        return {
+            day: self.current[day].generation
+            for day, reason in self.reasons.items()
+            if reason == "coverage"
+        }
 
 
 class PlannedDay(NamedTuple):
@@ -140,7 +152,9 @@ def _choose_days(
         chosen = newest(all_days(scope, current))
     else:
         chosen = newest({*dirty, *period_days(settings, family, known, dirty)})
-    return {day: dirty.get(day, "asked for") for day in chosen}
+    if request.mode != "dirty":
+        return dict.fromkeys(chosen, "asked for")
+    return {day: dirty.get(day, "key period") for day in chosen}
 
 
 def period_days(

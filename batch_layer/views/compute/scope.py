@@ -153,7 +153,7 @@ def all_days(scope: RebuildScope, published: Mapping[date, Generation]) -> set[d
 
 
 DayReason = Literal[
-    "records", "never built", "definition", "coverage", "claims too much", "asked for"
+    "records", "never built", "definition", "coverage", "claims too much", "key period", "asked for"
 ]
 
 

@@ -5,7 +5,7 @@ lie in one Cassandra partition, written by lightweight transactions only.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
@@ -40,7 +40,8 @@ _retry_conflicts = retry(
 class RebuildRun:
     """The metadata that a run publishes; its token is also the generation's name.
 
-    `flipped_at`: the instant of the flip by the brokers' clock.
+    `flipped_at`: the instant of the flip by the brokers' clock; `kept`: the generation of days of
+    which more is covered, by the same rows.
     """
 
     family: str
@@ -49,6 +50,7 @@ class RebuildRun:
     table_version: int
     pinned: Offsets
     flipped_at: datetime
+    kept: Mapping[date, int] = field(default_factory=dict)
 
 
 class PointerTable:
@@ -188,7 +190,7 @@ def execute_transaction(
 
 def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     """The values of a pointer row in the order of the columns."""
-    generation = (run.family, day, run.token, run.epochs.for_day(day))
+    generation = (run.family, day, run.kept.get(day, run.token), run.epochs.for_day(day))
     pins = (run.table_version, run.flipped_at, dict(run.pinned), dict(claim.through))
     return (*generation, claim.covered_from, claim.covered_until, *pins)
 

@@ -108,27 +108,38 @@ def publish(job: RebuildJob, family: Family) -> PublicationResult:
     )
     if not plan.days:
         return PublicationResult(0, 0, 0, 0)
-    pinned = read_pinned(job, plan)
-    try:
-        outbox.open_run(token, plan.days[0])
-        rows, changed = _write_and_check(job, family, pinned, plan.days, token)
-        # Made once for all attempts of the flip: with a new instant for each, history and pointer
-        # would differ after a lost answer.
-        extent = plan.pin.version, plan.pin.until
-        flipped_at = read_broker_time(job.settings)
-        generation = RebuildRun(family.name, token, family.epochs, *extent, flipped_at)
-        # All days at once: readers see the whole of a rebuild or nothing of it.
-        table.flip({day: plan.coverage.claim(day) for day in plan.days}, generation)
-        # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
-        outbox.send(token, _announcements(job))
+    rebuilt = sorted({*plan.days} - plan.kept.keys())
+    rows, changed = _rebuild_days(job, plan, rebuilt, token) if rebuilt else (0, 0)
+    # Made once for all attempts of the flip: with a new instant for each, history and pointer would
+    # differ after a lost answer.
+    extent = plan.pin.version, plan.pin.until
+    flipped_at = read_broker_time(job.settings)
+    run = RebuildRun(family.name, token, family.epochs, *extent, flipped_at, plan.kept)
+    # All days at once: readers see the whole of a rebuild or nothing of it.
+    table.flip({day: plan.coverage.claim(day) for day in plan.days}, run)
+    # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
+    outbox.send(token, _announcements(job))
+    if plan.kept:
+        _print_progress(f"{family.name}: {len(plan.kept)} days cover more, by the same rows")
+    if rebuilt:
         _print_progress(f"{family.name}: generation {token} published, {changed:,} windows changed")
-        return PublicationResult(len(plan.days), rows, changed, token)
+    return PublicationResult(len(plan.days), rows, changed, token)
+
+
+def _rebuild_days(
+    job: RebuildJob, plan: RebuildPlan, days: list[date], token: int
+) -> tuple[int, int]:
+    """Write and check the rows of these days of the plan; (rows, changed windows) as counts."""
+    pinned = read_pinned(job, plan, days)
+    try:
+        Outbox(job.session, plan.family).open_run(token, days[0])
+        return _write_and_check(job, plan.family, pinned, days, token)
     finally:
         pinned.fates.unpersist()
 
 
-def read_pinned(job: RebuildJob, plan: RebuildPlan) -> PinnedRecords:
-    """The records that the plan's days need, and their fates.
+def read_pinned(job: RebuildJob, plan: RebuildPlan, rebuilt: Sequence[date]) -> PinnedRecords:
+    """The records that these days of the plan need (ascending, one at least), and their fates.
 
     Those of a full rebuild are all records, without the links to other days: it proves the links.
     """
@@ -138,9 +149,9 @@ def read_pinned(job: RebuildJob, plan: RebuildPlan) -> PinnedRecords:
     if job.request.mode == "full":
         fates = classify_records(records).persist()
     else:
-        days = plan.days
+        days = rebuilt
         if family.reading is not None:
-            days = days_around(days, job.settings.key_days)
+            days = days_around(rebuilt, job.settings.key_days)
         records = select_days(records, days)
         linked = read_links(job.session, family.name, days, plan.pin.until)
         all_records = records.unionByName(link_rows(job.spark, linked)) if linked else records

@@ -17,6 +17,7 @@ MONDAY, COPIED, VOIDED = (datetime(2017, 3, day, 12, tzinfo=UTC) for day in (6, 
 # What an append calls, in its order.
 MOMENTS = (
     "batch_layer.links.ingest_links.write_headers",
+    "batch_layer.links.ingest_links.upsert_days",
     "batch_layer.master.ingest.upsert_days",
     "batch_layer.master.ingest.upsert_arrivals",
     "batch_layer.master.table.MasterTable.append",
