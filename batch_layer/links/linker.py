@@ -70,7 +70,7 @@ class Links:
 def link_records(copies: FirstCopies, records: Iterable[RecordHeader]) -> Links:
     """Add records to the first copies; return the links that they bring.
 
-    The records of a store come in the order of their offsets. Adding them again changes nothing, and
+    The records of a store come in the order of their offsets. Adding them again changes nothing and
     may return fewer links: those of the first time must be written before.
     """
     links = Links()

@@ -5,7 +5,7 @@ the commit of its records. Checkpoints keep these, while the metadata of a commi
 file that it stands in; and commits of maintenance leave them as they are.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,7 +20,8 @@ from runtime.registry.sources import FAMILIES
 
 # Every append has it: of two that have seen the same version the second one fails.
 WRITER = "tally-master-ingest"
-# A topic's id has 128 bits; each number holds so many bytes of it, and is never negative.
+# A topic's id has 128 bits, written by librdkafka in standard base64; each number holds so many bytes
+# of it, and is never negative.
 _ID_BYTES = (6, 6, 4)
 
 
@@ -41,7 +42,7 @@ class MasterExtent:
 
     def _numbers(self) -> Iterator[tuple[str, int]]:
         for topic, topic_id in self.topic_ids.items():
-            rest = urlsafe_b64decode(f"{topic_id}==")
+            rest = b64decode(f"{topic_id}==", validate=True)
             for place, size in enumerate(_ID_BYTES):
                 yield f"{topic}/id/{place}", int.from_bytes(rest[:size])
                 rest = rest[size:]
@@ -94,7 +95,7 @@ def _topic_id(table: DeltaTable, topic: str) -> str | None:
         for number, size in zip(numbers, _ID_BYTES, strict=True)
         if number is not None
     ]
-    return urlsafe_b64encode(b"".join(parts)).decode().rstrip("=") or None
+    return b64encode(b"".join(parts)).decode().rstrip("=") or None
 
 
 def _offsets(table: DeltaTable, topic: str) -> Iterator[tuple[int, int]]:

@@ -73,7 +73,7 @@ def history(parts: Parts) -> Served:
     send(parts.settings, "traffic", [interval("1", "door", at(day, 10)) for day in DAYS])
     parts.append(
         *(
-            receipt("1", 3 * number_of(day) + hour, at(day, 9 + hour))
+            receipt("1", number_of(day, hour), at(day, 9 + hour))
             for day in DAYS
             for hour in range(3)
         )
