@@ -1,7 +1,7 @@
 """The links that an append brings: found and written before its commit.
 
-The links and the days that they change are written before the index has the records: after a crash
-in between the records come again, and bring the same links.
+A crash in between does no harm: the records come again, and bring the same links. A day must be
+noted before a version of the master has the records that change it.
 """
 
 from collections.abc import Sequence
@@ -59,10 +59,9 @@ class IngestLinks:
             return
         with FirstCopyIndex.open(self.path / family) as index:
             for headers in read_headers(files):
-                # Within the transaction: where the index has the records, they may bring fewer
-                # links when they come again.
                 with index.changing() as copies:
-                    self._write(family, link_records(copies, headers))
+                    links = link_records(copies, headers)
+                self._write(family, links)
             with index.changing() as copies:
                 copies.put_until(until)
 

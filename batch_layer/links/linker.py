@@ -71,7 +71,7 @@ def link_records(copies: FirstCopies, records: Iterable[RecordHeader]) -> Links:
     """Add records to the first copies; return the links that they bring.
 
     The records of a store come in the order of their offsets. Adding them again changes nothing and
-    may return fewer links: those of the first time must be written before.
+    returns the same links.
     """
     links = Links()
     for record in records:
@@ -80,49 +80,69 @@ def link_records(copies: FirstCopies, records: Iterable[RecordHeader]) -> Links:
         if first is None or record.offset <= first.offset:
             copies.put(receipt, record)
             # At once: of the receipts of one name two are linked, so each is seen as it comes.
-            links.add_component(find_component(copies, record.store_id, receipt), record)
+            links.add_component(find_component(copies, record, receipt), record)
         elif first.day != record.day:
             # A later copy needs the first one, with all that its fate depends on; the fates of
             # these do not depend on the copy.
-            component = find_component(copies, record.store_id, receipt)
-            links.add_headers(record.day, component)
+            links.add_headers(record.day, find_component(copies, record, receipt))
     return links
 
 
-def find_component(copies: FirstCopies, store_id: str, receipt: str) -> set[RecordHeader]:
-    """The first copies whose fates depend on each other, of the events of one receipt."""
+@dataclass(frozen=True)
+class _EarlierCopies:
+    """The first copies of a store up to one offset: what was known when that record came."""
+
+    copies: FirstCopies
+    newest: RecordHeader
+
+    def members(self, receipt: str) -> list[RecordHeader]:
+        """Those of the events of a receipt."""
+        members = self.copies.members(self.newest.store_id, receipt).values()
+        return [header for header in members if header.offset <= self.newest.offset]
+
+    def called(self, name: str, days: range) -> Iterator[RecordHeader]:
+        """The receipts of these days that a void may call so, ascending by day."""
+        for header in self.copies.called(self.newest.store_id, name, days):
+            if header.offset <= self.newest.offset:
+                yield header
+
+
+def find_component(copies: FirstCopies, newest: RecordHeader, receipt: str) -> set[RecordHeader]:
+    """The first copies whose fates depended on each other as the newest record came.
+
+    receipt: that of the newest record, whose events they are, or are related to.
+    """
     found: set[RecordHeader] = set()
+    earlier = _EarlierCopies(copies, newest)
     waiting, seen = [receipt], {receipt}
     while waiting:
-        members = copies.members(store_id, waiting.pop()).values()
+        members = earlier.members(waiting.pop())
         found.update(members)
-        for name in _related_names(copies, store_id, members):
+        for name in _related_names(earlier, members):
             if name not in seen:
                 seen.add(name)
                 waiting.append(name)
     return found
 
 
-def _related_names(
-    copies: FirstCopies, store_id: str, members: Iterable[RecordHeader]
-) -> Iterator[str]:
+def _related_names(copies: _EarlierCopies, members: Iterable[RecordHeader]) -> Iterator[str]:
     """The other receipts that these events belong to, or whose voids may mean these."""
     for member in members:
         chain = member.position.chain
         if chain.startswith(f"{REFERENCE}:"):
-            yield from _called_receipts(copies, store_id, chain)
+            yield from _called_receipts(copies, chain)
         for name in member.called:
-            if copies.members(store_id, strip_zeros(name)):
+            if copies.members(strip_zeros(name)):
                 yield strip_zeros(name)
 
 
-def _called_receipts(copies: FirstCopies, store_id: str, name: str) -> Iterator[str]:
+def _called_receipts(copies: _EarlierCopies, name: str) -> Iterator[str]:
     """The receipts of that name near its voids; of many, two: such a name identifies none."""
-    voids = copies.members(store_id, strip_zeros(name)).values()
+    voids = copies.members(strip_zeros(name))
     days = [void.day for void in voids if void.position.chain == name]
     span = range(min(days) - DAYS_BEFORE, max(days) + DAYS_AFTER + 1)
     receipts: set[str] = set()
-    for header in copies.called(store_id, name, span):
+    for header in copies.called(name, span):
         if len(receipts) == _MANY:
             break
         if header.position.chain not in receipts:

@@ -20,8 +20,8 @@ from runtime.registry.sources import FAMILIES
 
 # Every append has it: of two that have seen the same version the second one fails.
 WRITER = "tally-master-ingest"
-# A topic's id has 128 bits, written by librdkafka in standard base64; each number holds so many bytes
-# of it, and is never negative.
+# A topic's id has 128 bits, in standard base64 as librdkafka writes it; each number holds so many
+# bytes of it, and is never negative.
 _ID_BYTES = (6, 6, 4)
 
 

@@ -1,14 +1,14 @@
 """A day's own records and the headers that are linked to it give its records the fates that all
 records together give them; and a day whose records' fates change is named."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis.errors import NoSuchExample
 
 from batch_layer.links.header import RecordHeader
-from batch_layer.links.linker import FirstCopies, Links, link_records
+from batch_layer.links.linker import Links, link_records
 from tests.controls.batch.links import WRONG_LINKERS, Linker
 from tests.laws.master.receipts import Known, histories, placed
 from tests.support.oracles.record_fates import Fate, Place, fates
@@ -74,16 +74,15 @@ def test_later_links_do_no_harm_to_an_earlier_version(history: History) -> None:
             assert alone == wanted
 
 
-def link_twice(copies: FirstCopies, records: Iterable[RecordHeader]) -> Links:
-    batch = [*records]
-    links = link_records(copies, batch)
-    links.add(link_records(copies, batch))
-    return links
-
-
+@MANY
 @given(histories)
-def test_records_that_come_again_do_no_harm(history: History) -> None:
-    assert explain_history(history, link_twice) == ""
+def test_records_that_come_again_bring_the_same_links(history: History) -> None:
+    known, batches = Known(), [*placed(history)]
+    links = [link_records(known, batch) for batch in batches]
+
+    again = [link_records(known, batch) for batch in batches]
+
+    assert again == links
 
 
 @pytest.mark.parametrize("name", WRONG_LINKERS)

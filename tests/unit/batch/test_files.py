@@ -1,11 +1,13 @@
 """The files of an append hold each record once, whatever batches Spark hands over."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +74,21 @@ def last_of(records: Sequence[dict[str, object]]) -> dict[str, dict[int, RecordF
         last = RecordFingerprint(offset, int(committed_at.timestamp() * 1000), str(row["sha256"]))
         found.setdefault(str(row["source"]), {})[int(str(row["partition"]))] = last
     return found
+
+
+def test_each_record_of_many_days_lies_in_the_file_of_its_day(tmp_path: Path) -> None:
+    records = records_of([("sales", days, 0, True) for days in range(1_500)] * 2)
+    offsets: dict[object, list[object]] = defaultdict(list)
+    for row in records:
+        offsets[row["event_date"]].append(row["offset"])
+
+    written = [part for [part] in write_days(str(tmp_path), batches_of(records, len(records)))]
+
+    held = {
+        part.event_date: pq.ParquetFile(tmp_path / part.path).read(["offset"])["offset"].to_pylist()
+        for part in written
+    }
+    assert held == offsets
 
 
 def test_instants_of_the_first_year_are_statistics_too(tmp_path: Path) -> None:

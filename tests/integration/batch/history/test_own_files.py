@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from batch_layer.links.first_copies import lane_of_store
+from batch_layer.views.compute.scope import RebuildRequest
+from batch_layer.views.proof import LANES_AT_ONCE, Proof, prove
+from batch_layer.views.publish.publication import RebuildJob
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES, TRAFFIC
@@ -133,6 +137,28 @@ def test_rows_are_those_of_the_full_rebuild(dirty: Served, full: Served) -> None
     assert len(wanted) > 3 * len(DAYS) and len(full.traffic) == len(DAYS)
     assert (dirty.sales.cells, dirty.traffic) == (wanted, full.traffic)
     assert full.sales.report.changed_windows == 0
+
+
+def prove_last_month(parts: Parts) -> Proof:
+    """The proof of the lanes of store 1 and of the newest month."""
+    spark, session = parts.spark, parts.session
+    job = RebuildJob(lambda: spark, session, parts.settings, RebuildRequest(), [SALES])
+    return prove(job, SALES, lane_of_store("1") // LANES_AT_ONCE)
+
+
+def test_proof_compares_a_sample_and_finds_a_planted_wrong_row(parts: Parts, full: Served) -> None:
+    proof = prove_last_month(parts)
+    parts.session.execute(
+        "UPDATE batch_sales_15min SET gross_minor = 1 WHERE store_id = '1' AND day = %s"
+        " AND generation = %s AND window_start = %s"
+        " AND currency = 'USD' AND dim = 'none' AND dim_value = ''",
+        [LAST, full.sales.days[LAST], at(LAST, 9)],
+    )
+    planted = prove_last_month(parts)
+
+    print(f"{proof.rows} rows compared")
+    assert (proof.rows > 3, proof.differ, proof.examples) == (True, 0, [])
+    assert (planted.rows, planted.differ) == (proof.rows, 1)
 
 
 def test_copy_of_another_day_counts_as_event_alone(dirty: Served) -> None:
