@@ -29,6 +29,7 @@ NOT_PASSED: dict[str | tuple[str, str], str] = {
 SCHEDULED = (
     "batch_layer.master.maintenance",
     "batch_layer.views.baselines",
+    "batch_layer.views.proof",
     "batch_layer.views.rebuild",
 )
 
