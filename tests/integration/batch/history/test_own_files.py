@@ -4,7 +4,7 @@ The files of all other days are away while it runs. It publishes row for row wha
 publishes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -17,26 +17,33 @@ from batch_layer.links.first_copies import lane_of_store
 from batch_layer.views.compute.scope import RebuildRequest
 from batch_layer.views.proof import LANES_AT_ONCE, Proof, prove
 from batch_layer.views.publish.publication import RebuildJob
+from batch_layer.views.publish.written_rows import column_names
 from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
+from runtime.registry.sources import FAMILIES as ALL_FAMILIES
 from runtime.registry.sources import SALES, TRAFFIC
-from tests.integration.batch.parts import Cells, Parts, Stage, at
-from tests.support.sources.canonical import interval, receipt, send, void_of
+from tally.families.family import Family
+from tests.integration.batch.parts import Parts, Stage, at
+from tests.support.sources.canonical import interval, receipt, send, sighting, void_of
 
 MONTHS, LAST = 36, date(2026, 11, 1)
 DAYS = [LAST - timedelta(days=number) for number in range(MONTHS * 30)]
 # The days of 11 months back with a receipt of which a copy comes, and one that is voided.
 COPIED, VOIDED = LAST - timedelta(days=330), LAST - timedelta(days=335)
 LATE = LAST - timedelta(days=200)
-FAMILIES = (SALES, TRAFFIC)
+WIFI = ALL_FAMILIES["wifi"]
+FAMILIES = (SALES, TRAFFIC, WIFI)
+# A visit depends on the key period of each of its minutes: its days are read on both sides.
+HEARD = [LATE + timedelta(days=number) for number in range(-4, 5)]
+Rows = set[tuple[object, ...]]
 
 
 @dataclass(frozen=True)
 class Served:
-    """What stood after a rebuild: that of sales, and the rows of traffic."""
+    """What stood after a rebuild: that of sales, and the rows of the others."""
 
     sales: Stage
-    traffic: Cells
+    others: dict[str, Rows]
 
 
 def number_of(day: date, hour: int = 0) -> int:
@@ -45,18 +52,17 @@ def number_of(day: date, hour: int = 0) -> int:
 
 
 def rebuilt(parts: Parts, mode: str) -> Served:
-    """Both families rebuilt."""
+    """All families rebuilt."""
     sales = parts.stage(mode, FAMILIES)
-    days = parts.days("traffic")
-    rows = parts.session.execute("SELECT * FROM batch_traffic_15min")
-    return Served(
-        sales,
-        {
-            (row.store_id, row.window_start.replace(tzinfo=UTC)): (row.events, row.entries)
-            for row in rows
-            if days.get(row.day.date()) == row.generation
-        },
-    )
+    return Served(sales, {family.name: served_rows(parts, family) for family in (TRAFFIC, WIFI)})
+
+
+def served_rows(parts: Parts, family: Family) -> Rows:
+    """What is served of a family, but for the numbers of its generations."""
+    days = parts.days(family.name)
+    names = ", ".join(f'"{name}"' for name in column_names(family))
+    found = parts.session.execute(f"SELECT generation, {names} FROM {family.batch_table}")
+    return {tuple(map(str, row[1:])) for row in found if days.get(row.day.date()) == row.generation}
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +79,9 @@ def parts(
 
 @pytest.fixture(scope="module")
 def history(parts: Parts) -> Served:
-    """Three receipts and an interval on each day of 36 months, all rebuilt."""
+    """Three receipts, an interval and a device on each day of 36 months, all rebuilt."""
     send(parts.settings, "traffic", [interval("1", "door", at(day, 10)) for day in DAYS])
+    send(parts.settings, "wifi", [sighting("1", "till", at(day, 10)) for day in DAYS])
     parts.append(
         *(
             receipt("1", number_of(day, hour), at(day, 9 + hour))
@@ -87,15 +94,17 @@ def history(parts: Parts) -> Served:
 
 @pytest.fixture(scope="module")
 def dirty(parts: Parts, history: Served) -> Served:
-    """A late receipt and interval, a copy of a receipt of 11 months back, a void of another one;
-    rebuilt without the files of other days."""
+    """A late receipt, interval and sighting, a copy of a receipt of 11 months back, a void of
+    another one; rebuilt without the files of other days."""
     send(parts.settings, "traffic", [interval("1", "late", at(LATE, 10), 7)])
+    send(parts.settings, "wifi", [sighting("1", "till", at(LATE, 10, 20))])
     parts.append(
         receipt("1", 1, at(LATE, 12), 500),
         receipt("1", number_of(COPIED), at(LAST, 12), 900),
         void_of(receipt("1", number_of(VOIDED), at(VOIDED, 9)), at(LAST, 13)),
     )
-    with only_days(parts.settings.master_path, [LATE, LAST, VOIDED]):
+    present = {"sales": [LATE, LAST, VOIDED], "traffic": [LATE], "wifi": HEARD}
+    with only_days(parts.settings.master_path, present):
         return rebuilt(parts, "dirty")
 
 
@@ -106,14 +115,16 @@ def full(parts: Parts, dirty: Served) -> Served:
 
 
 @contextmanager
-def only_days(master: Path, days: Sequence[date]) -> Iterator[None]:
-    """The files of all other days are away within the block."""
-    away = [
-        folder
-        for folder in master.glob("source=*/event_date=*")
-        if folder.name.removeprefix("event_date=") not in {day.isoformat() for day in days}
-    ]
-    assert len(away) > len(DAYS)
+def only_days(master: Path, present: Mapping[str, Sequence[date]]) -> Iterator[None]:
+    """The files of all other days of each source are away within the block."""
+    kept = {
+        master / f"source={source}" / f"event_date={day}"
+        for source, days in present.items()
+        for day in days
+    }
+    away = [folder for folder in master.glob("source=*/event_date=*") if folder not in kept]
+    assert len(away) > 2 * len(DAYS)
+    print("present:", *sorted(str(folder.relative_to(master)) for folder in kept), sep="\n  ")
     for folder in away:
         folder.rename(folder.with_name(f"away-{folder.name}"))
     yield
@@ -133,9 +144,10 @@ def test_its_days_are_those_of_records_and_of_what_they_change(
 
 def test_rows_are_those_of_the_full_rebuild(dirty: Served, full: Served) -> None:
     wanted = full.sales.cells
-    print(f"{len(wanted):,} cells of sales and {len(full.traffic):,} of traffic compared")
-    assert len(wanted) > 3 * len(DAYS) and len(full.traffic) == len(DAYS)
-    assert (dirty.sales.cells, dirty.traffic) == (wanted, full.traffic)
+    numbers = {family: len(rows) for family, rows in full.others.items()}
+    print(f"compared: {len(wanted):,} cells of sales, rows of {numbers}")
+    assert len(wanted) > 3 * len(DAYS) and min(numbers.values()) >= len(DAYS)
+    assert (dirty.sales.cells, dirty.others) == (wanted, full.others)
     assert full.sales.report.changed_windows == 0
 
 
