@@ -32,7 +32,6 @@ from bench.rebuild import REBUILD, ingest_all
 from ingest.sources.sales.record import CanonicalReceipt
 from ops import provision
 from runtime.connect import cassandra_session
-from runtime.spark.configuration import SHORT_RUN_JAVA
 from tally.time.windows import day_start
 from tests.support.sources.canonical import receipt
 
@@ -95,14 +94,15 @@ def run_command(command: Sequence[str], environment: Mapping[str, str]) -> tuple
 
 
 def rebuild_dirty(bench: Bench) -> tuple[Cost, dict[str, Any]]:
-    """Run the job for what is dirty; return what it cost, and its report."""
-    command = [sys.executable, "-m", REBUILD, "--dirty", "--family", "sales", "--json"]
+    """Run the job for what is dirty, as Airflow does; return what it cost, and its report."""
+    command = [sys.executable, "-m", REBUILD, "--dirty", "--json"]
     with tempfile.TemporaryDirectory(prefix="bench-events-") as folder:
-        java = f"-Dspark.eventLog.enabled=true -Dspark.eventLog.dir=file://{folder}"
-        options = {"TALLY_SPARK_JAVA_OPTIONS": f"{SHORT_RUN_JAVA} {java}"}
-        cost, text = run_command(command, {**bench.environment, **options})
+        events, defaults = Path(folder, "events"), Path(folder, "spark-defaults.conf")
+        events.mkdir()
+        defaults.write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file://{events}\n")
+        cost, text = run_command(command, {**bench.environment, "SPARK_CONF_DIR": folder})
         report = json.loads(text.splitlines()[-1])
-        read = read_event_log(Path(folder))
+        read = read_event_log(events)
     return replace(cost, read_bytes=read[0], files=read[1], rows=report["rows"]), report
 
 

@@ -160,11 +160,16 @@ def prove_last_month(parts: Parts) -> Proof:
 
 def test_proof_compares_a_sample_and_finds_a_planted_wrong_row(parts: Parts, full: Served) -> None:
     proof = prove_last_month(parts)
+    window = (
+        "batch_sales_15min {} WHERE store_id = '1' AND day = %s AND generation = %s"
+        " AND window_start = %s"
+    )
+    place = [LAST, full.sales.days[LAST], at(LAST, 9)]
+    [row] = parts.session.execute(f"SELECT * FROM {window.format('')}", place)
     parts.session.execute(
-        "UPDATE batch_sales_15min SET gross_minor = 1 WHERE store_id = '1' AND day = %s"
-        " AND generation = %s AND window_start = %s"
-        " AND currency = 'USD' AND dim = 'none' AND dim_value = ''",
-        [LAST, full.sales.days[LAST], at(LAST, 9)],
+        f"UPDATE {window.format('SET gross_minor = 1')}"
+        " AND currency = %s AND dim = %s AND dim_value = %s",
+        [*place, row.currency, row.dim, row.dim_value],
     )
     planted = prove_last_month(parts)
 
