@@ -24,6 +24,7 @@ from cassandra.cluster import Session
 from rich.console import Console
 from rich.table import Table
 
+from batch_layer.master.maintenance import maintain
 from bench.lib.compared import Sold, SoldKey, read_rows, refuse_wrong_rows, say
 from bench.lib.harness import Bench, arguments, count_expected, own_stack, publish
 from bench.lib.processes import job_cpu
@@ -99,9 +100,14 @@ def rebuild_dirty(bench: Bench) -> tuple[Cost, dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="bench-events-") as folder:
         events, defaults = Path(folder, "events"), Path(folder, "spark-defaults.conf")
         events.mkdir()
-        defaults.write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file://{events}\n")
+        options = {"enabled": "true", "compress": "false", "dir": f"file://{events}"}
+        lines = (f"spark.eventLog.{name} {value}" for name, value in options.items())
+        defaults.write_text("\n".join(lines))
         cost, text = run_command(command, {**bench.environment, "SPARK_CONF_DIR": folder})
         report = json.loads(text.splitlines()[-1])
+        # The JVM outlives its Python process by a second.
+        while [*events.rglob("*.inprogress")]:
+            time.sleep(POLL_SECONDS)
         read = read_event_log(events)
     return replace(cost, read_bytes=read[0], files=read[1], rows=report["rows"]), report
 
@@ -109,8 +115,10 @@ def rebuild_dirty(bench: Bench) -> tuple[Cost, dict[str, Any]]:
 def read_event_log(folder: Path) -> tuple[int, int]:
     """Bytes that the tasks of a Spark application have read, and files that its scans have."""
     read_bytes, counters, counted = 0, set[int](), dict[int, int]()
-    for file in folder.rglob("*"):
-        for line in file.read_text().splitlines() if file.is_file() else ():
+    # Checksums lie beside the events.
+    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".crc"]
+    for file in files:
+        for line in file.read_text().splitlines():
             event = json.loads(line)
             metrics = event.get("Task Metrics") or {}
             read_bytes += metrics.get("Input Metrics", {}).get("Bytes Read", 0)
@@ -163,6 +171,8 @@ class GrowingHistory:
     def _send(self, receipts: Iterator[CanonicalReceipt]) -> None:
         publish(self._bench.settings, count_expected(receipts, self._expected))()
         ingest_all(self._bench, self._session)
+        # As every hour: otherwise the day would have a file more at each run.
+        maintain(self._bench.settings.master_path, datetime.now(UTC))
 
 
 def show(costs: Mapping[int, Sequence[Cost]]) -> None:

@@ -4,7 +4,7 @@ Spark's tasks write the files of an append; delta-rs makes the commit, into whic
 offsets held after it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from functools import reduce
 from pathlib import Path
@@ -15,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from batch_layer.master.extent import EMPTY_EXTENT, MasterExtent, load_extent
 from batch_layer.master.files import MASTER_COLUMNS, PARTITIONED_BY, FilePart, to_actions
@@ -186,6 +187,23 @@ def _is_readable(text: Column) -> Column:
 
 def _null_unless_readable(value: Column) -> Column:
     return F.when(F.col("is_readable"), value)
+
+
+def read_days(
+    spark: SparkSession, path: Path, version: int, source: str, days: Collection[date]
+) -> DataFrame:
+    """The records of a source on some UTC days, as of one version; only their files are read.
+
+    In:  path of the table, one of its versions, one day at least.
+    Out: the columns of schemas/master/events.json.
+    """
+    # By the names of the files: for a version of the table Spark would first read its whole log.
+    table = DeltaTable(str(path), version=version)
+    of_days = [("source", "=", source), ("event_date", "in", [day.isoformat() for day in days])]
+    columns, files = from_arrow_schema(MASTER_COLUMNS), table.file_uris(of_days)
+    if not files:
+        return spark.createDataFrame([], columns)
+    return spark.read.schema(columns).option("basePath", str(path)).parquet(*files)
 
 
 def read_version(spark: SparkSession, path: Path, version: int) -> DataFrame:

@@ -6,7 +6,7 @@ lie in one Cassandra partition, written by lightweight transactions only.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from cassandra import ConsistencyLevel, OperationTimedOut, WriteFailure, WriteTimeout
@@ -28,6 +28,8 @@ _CAS_WRITE_UNKNOWN = 0x1700
 # The order is that of _row_values().
 _COLUMNS = f"family, {GENERATION_COLUMNS}"
 _PLACEHOLDERS = ", ".join("?" * len(_COLUMNS.split(", ")))
+# Between two runs one of which may have begun before the other has flipped.
+_LONGEST_RUN = timedelta(days=2)
 _retry_conflicts = retry(
     retry=retry_if_exception_type(PublicationConflict),
     stop=stop_after_attempt(20),
@@ -106,8 +108,12 @@ class PointerTable:
         self._insert_history(_row_values(generation, day, claim) for day, claim in claims.items())
 
     def record_history(self) -> None:
-        """Copy the published rows into the history: this repairs a crash after an earlier flip."""
-        self._insert_history(self._read_published())
+        """Copy the rows of recent flips into the history: this repairs a crash after one."""
+        published = self._read_published()
+        newest = max((row.flipped_at for row in published), default=datetime.min)
+        # Those of earlier ones were copied by the runs since.
+        since = newest - _LONGEST_RUN if published else newest
+        self._insert_history(row for row in published if row.flipped_at >= since)
 
     def has_flipped(self, generation: int, day: date) -> bool | None:
         """Whether the generation, to which `day` belongs, was ever published.

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from batch_layer.links.linked_records import read_links
 from batch_layer.links.rows import link_rows
-from batch_layer.master.table import read_version
+from batch_layer.master.table import read_days, read_version
 from batch_layer.views.compute.classification import (
     CONFLICT,
     UNREADABLE,
@@ -87,6 +87,22 @@ def set_parallelism(spark: SparkSession, settings: Settings) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
 
 
+def has_work(job: RebuildJob, family: Family) -> bool:
+    """Whether the request has days of the family to publish; it takes no token.
+
+    What an earlier run that died after its flip has left undone is done here.
+    """
+    table = PointerTable(job.session, family.name)
+    table.record_history()
+    Outbox(job.session, family).send_remaining(table, _announcements(job))
+    if job.request.mode != "dirty":
+        return True
+    plan = plan_rebuild(job.session, job.settings, job.request, family, table.current())
+    if not plan.days:
+        _print_plan(plan)
+    return bool(plan.days)
+
+
 def publish(job: RebuildJob, family: Family) -> PublicationResult:
     """Rebuild the family's wanted days under a new generation and publish it by one pointer flip.
 
@@ -94,18 +110,11 @@ def publish(job: RebuildJob, family: Family) -> PublicationResult:
     then keep the earlier generation.
     """
     table, outbox = PointerTable(job.session, family.name), Outbox(job.session, family)
-    # This repairs a crash after the flip of an earlier run.
-    table.record_history()
-    outbox.send_remaining(table, _announcements(job))
     # Before the pin: a run that pinned early and took its token late would publish less than is
     # served, and no fence would stop it.
     token = table.take_token()
     plan = plan_rebuild(job.session, job.settings, job.request, family, table.current())
-    until = format_utc(min(plan.pin.through.values()))
-    _print_progress(
-        f"{family.name}: {len(plan.days)} days to rebuild from version {plan.pin.version} of the"
-        f" master dataset, with all that had arrived by {until}"
-    )
+    _print_plan(plan)
     if not plan.days:
         return PublicationResult(0, 0, 0, 0)
     rebuilt = sorted({*plan.days} - plan.kept.keys())
@@ -126,6 +135,14 @@ def publish(job: RebuildJob, family: Family) -> PublicationResult:
     return PublicationResult(len(plan.days), rows, changed, token)
 
 
+def _print_plan(plan: RebuildPlan) -> None:
+    until = format_utc(min(plan.pin.through.values()))
+    _print_progress(
+        f"{plan.family.name}: {len(plan.days)} days to rebuild from version {plan.pin.version} of"
+        f" the master dataset, with all that had arrived by {until}"
+    )
+
+
 def _rebuild_days(
     job: RebuildJob, plan: RebuildPlan, days: list[date], token: int
 ) -> tuple[int, int]:
@@ -143,16 +160,15 @@ def read_pinned(job: RebuildJob, plan: RebuildPlan, rebuilt: Sequence[date]) -> 
 
     Those of a full rebuild are all records, without the links to other days: it proves the links.
     """
-    family, version = plan.family, plan.pin.version
-    master = read_version(job.spark, job.settings.master_path, version)
-    records = master.where(F.col("source") == family.name)
+    family, version, path = plan.family, plan.pin.version, job.settings.master_path
     if job.request.mode == "full":
+        records = read_version(job.spark, path, version).where(F.col("source") == family.name)
         fates = classify_records(records).persist()
     else:
         days = rebuilt
         if family.reading is not None:
             days = days_around(rebuilt, job.settings.key_days)
-        records = select_days(records, days)
+        records = read_days(job.spark, path, version, family.name, days)
         linked = read_links(job.session, family.name, days, plan.pin.until)
         all_records = records.unionByName(link_rows(job.spark, linked)) if linked else records
         # Persisted: survey, rows, check and letters all use it, and it is a sort of the records.
