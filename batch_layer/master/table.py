@@ -115,8 +115,8 @@ class MasterTable:
 
     def files_of_day(self, source: str, day: date) -> list[str]:
         """The files of a source and UTC day at the version that the table is open at."""
-        of_day = [("source", "=", source), ("event_date", "=", day.isoformat())]
-        return self._table.file_uris(of_day)
+        of_day = [("source", "=", source), ("event_date", "=", day)]
+        return self._table.file_uris(file_pruning_predicate=of_day)
 
     def files_beyond(self, source: str, offsets: Offsets) -> list[str]:
         """The files of a source that may have records at or beyond these offsets, by partition."""
@@ -199,8 +199,11 @@ def read_days(
     """
     # By the names of the files: for a version of the table Spark would first read its whole log.
     table = DeltaTable(str(path), version=version)
-    of_days = [("source", "=", source), ("event_date", "in", [day.isoformat() for day in days])]
-    columns, files = from_arrow_schema(MASTER_COLUMNS), table.file_uris(of_days)
+    of_days = [("source", "=", source), ("event_date", "in", [*days])]
+    columns, files = (
+        from_arrow_schema(MASTER_COLUMNS),
+        table.file_uris(file_pruning_predicate=of_days),
+    )
     if not files:
         return spark.createDataFrame([], columns)
     return spark.read.schema(columns).option("basePath", str(path)).parquet(*files)
