@@ -56,13 +56,18 @@ def fill(bench: Bench, session: Session, shape: str, share: float) -> SoldTotals
     make, count = SHAPES[shape]
     sent = publish(bench.settings, count_expected(make(int(count * share)), expected))()
     say(f"{sent:,} receipts are sent")
+    ingest_all(bench, session)
+    return expected
+
+
+def ingest_all(bench: Bench, session: Session) -> None:
+    """Run the master's ingest until it has all receipts of the topic."""
     end = dict(read_retained_offsets(bench.settings, SALES.topic).end)
     with tempfile.TemporaryDirectory(prefix="bench-master-") as folder:
         # Filling the master is not measured, so the ingest uses a shorter trigger than usual.
         variables = {"TALLY_READY_FILE": f"{folder}/ready", "TALLY_INGEST_TRIGGER_SECONDS": "2"}
         with running(MASTER, {**bench.environment, **variables}, Path(folder)) as job:
             peaks_until(lambda: _master_positions(session) == end, job)
-    return expected
 
 
 def _master_positions(session: Session) -> dict[int, int]:

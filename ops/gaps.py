@@ -8,7 +8,7 @@ from cassandra.cluster import Session
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from batch_layer.master.positions import read_extent
+from batch_layer.master.extent import read_extent
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
 from runtime.kafka.log_identity import (
     LogState,
@@ -159,7 +159,7 @@ def _master_position(
     settings: Settings, session: Session, topic: str, partition: int
 ) -> tuple[int, PositionMetadata | None]:
     # The position that the ingest itself uses, with the gaps that were accepted before.
-    extent = read_extent(settings.master_path)
+    extent = read_extent(settings.master_path, [topic])
     until = extent.until.get(topic, {}).get(partition, 0)
     last = extent.fingerprints.get(topic, {}).get(partition)
     metadata = PositionMetadata(extent.topic_ids[topic], last) if last else None

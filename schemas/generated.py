@@ -132,9 +132,11 @@ def build_event_schema(source: Source) -> dict[str, Any]:
     ]
     extra = "unknown fields of the message, kept without what is personal"
     repeat = "an exact copy of a record that lies before it in the topic; left out of any other"
+    sender = "who sent the message; left out where senders do not sign in"
     tail = [
         _property("extra", "object", None, extra, optional=True),
         _property("repeat", "boolean", None, repeat, optional=True),
+        _property("sender", "string", None, sender, optional=True),
     ]
     shape = _object_schema([*head, *source.fields, *tail])
     shape["properties"]["schema_version"]["const"] = SCHEMA_VERSION

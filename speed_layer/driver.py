@@ -17,7 +17,7 @@ from runtime.process.files import lock_folder
 from runtime.process.heartbeat import Heartbeat
 from runtime.process.job import exit_failed, run_until_stopped, signal_ready
 from runtime.spark.session import lock_folder_in_jvm
-from speed_layer.checkpoint_files import compute_floor
+from speed_layer.floor import compute_floor
 from speed_layer.session import Driver, StartOptions, build_streaming_session, read_ends_quickly
 from speed_layer.supervisor import JVM_GONE, QueryDefinition, QuerySupervisor
 from tally.config.settings import Settings

@@ -9,7 +9,7 @@ from functools import partial
 from runtime.kafka.offsets import Offsets
 from runtime.registry.stores import load_families
 from speed_layer import driver
-from speed_layer.checkpoint_files import compute_floor
+from speed_layer.floor import compute_floor
 from speed_layer.session import FindFloor, ReadStream, StartOptions, read_canonical_stream
 from speed_layer.state.sink import MakeSink, RowSink
 from speed_layer.supervisor import QueryDefinition

@@ -29,7 +29,7 @@ pytest_plugins = ("tests.supervised", "tests.tiers", "tests.turns", "tests.node"
 
 # How long one example takes says something of the machine's other work, and nothing of the law.
 hypothesis.settings.register_profile("tally", deadline=None, max_examples=50)
-# `make test-laws` uses this profile. A law with its own max_examples keeps it in both profiles.
+# `make test-laws`; a law that says itself how many histories it needs has as many in both.
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("tally")
 

@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from datetime import date
+from functools import partial, reduce
 from pathlib import Path
 
 import structlog
@@ -18,12 +19,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from batch_layer.links.changed_days import upsert_days
+from batch_layer.links.ingest_links import IngestLinks
+from batch_layer.master.extent import MasterExtent
+from batch_layer.master.files import FilePart, write_files
 from batch_layer.master.positions import (
-    MasterExtent,
-    newest_snapshot,
     offset_at,
     read_bounds_by_topic,
-    read_extent,
     refuse_other_log,
     starting_offsets,
 )
@@ -31,12 +33,12 @@ from batch_layer.master.progress import (
     IngestState,
     IngestWatch,
     RunningQuery,
+    days_of_parts,
     last_fingerprints,
-    read_days,
-    upsert_days,
+    upsert_arrivals,
     upsert_position,
 )
-from batch_layer.master.table import append, create_table, master_records
+from batch_layer.master.table import MasterTable, master_records
 from runtime.connect import cassandra_session
 from runtime.kafka.log_identity import read_fingerprints, read_topic_ids
 from runtime.kafka.offsets import TopicOffsets, find_unread, flatten_offsets
@@ -64,6 +66,8 @@ class Ingest:
     ids: Mapping[str, str]
     gaps: Sequence[AcceptedGap]
     state: IngestState
+    master: MasterTable
+    links: IngestLinks
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,8 +105,8 @@ def start_ingest(
     that the table's records came from.
     """
     topics = [family.topic for family in FAMILIES.values()]
-    create_table(spark, settings.master_path)
-    extent, ids = read_extent(settings.master_path), read_topic_ids(settings, topics)
+    master, ids = MasterTable.open(settings.master_path), read_topic_ids(settings, topics)
+    extent = master.extent
     # Fingerprints are read first: a record deleted between the two reads is then known to be gone.
     fingerprints = read_fingerprints(settings, extent.last_record_places())
     retained = read_bounds_by_topic(settings, topics)
@@ -114,7 +118,10 @@ def start_ingest(
     refuse_other_log(extent, retained, fingerprints)
     if next_offsets != extent.until:
         _set_aside_old_checkpoint(settings.checkpoint(QUERY), next_offsets)
-    ingest = Ingest(spark, session, settings, ids, gaps, IngestState(starting))
+    state = IngestState(starting)
+    links = IngestLinks(session, settings.first_copies_path)
+    ingest = Ingest(spark, session, settings, ids, gaps, state, master, links)
+    _complete_indexes(ingest)
     # Without this, an ingest that is restarted behind a transaction's marker would seem to lag
     # until the next record arrives.
     ingest.state.position = _read_positions(ingest, starting)
@@ -140,6 +147,8 @@ def _start_query(
     ingest: Ingest, starting: TopicOffsets, options: Mapping[str, str]
 ) -> StreamingQuery:
     settings = ingest.settings
+    # A day's outage is caught up in many micro-batches, and not in one of a day's records.
+    options = {"maxOffsetsPerTrigger": str(settings.ingest_batch_records), **options}
     writer = read_committed_stream(ingest.spark, settings, starting, **options).writeStream
     writer = writer.queryName(QUERY).option("checkpointLocation", str(settings.checkpoint(QUERY)))
     writer = writer.foreachBatch(lambda batch, number: _append_or_refuse(ingest, batch, number))
@@ -169,40 +178,66 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     another ingester has appended meanwhile.
 
     In:  the Kafka source's columns; number: that of the micro-batch in the checkpoint.
-    Out: nothing but the rows in the table, its note, and the positions in Cassandra.
+    Out: nothing but the rows and offsets in the table, and the positions in Cassandra.
     """
-    path, checkpoint = ingest.settings.master_path, ingest.settings.checkpoint(QUERY)
-    # The offsets held and their version are read together: another ingester may append after this.
-    snapshot = newest_snapshot(path)
-    extent = snapshot.extent
+    checkpoint = ingest.settings.checkpoint(QUERY)
+    extent = ingest.master.refresh()
     # The planned offsets, not those of a new query: the table may have been lost since this began.
     start, end = read_planned_start(checkpoint, number), read_planned_end(checkpoint, number)
     _refuse_missing_records(ingest, skip_gaps(extent.until, ingest.gaps), start)
-    # The frame is persisted: two actions read it, and each would read Kafka again.
-    fresh = master_records(batch.where(_is_new(extent.until, end))).persist()
-    try:
-        days = read_days(fresh)
-        # Days are noted before the append: a crash between the two must leave a day dirty, never
-        # clean with records that no generation has.
-        upsert_days(ingest.session, days)
-        if days:
-            newest = last_fingerprints(days)
-            fingerprints = {
-                topic: {
-                    **extent.fingerprints.get(topic, {}),
-                    **newest.get(topic, {}),
-                }
-                for topic in end
+    fresh = master_records(batch.where(_is_new(extent.until, end)))
+    parts = write_files(fresh, ingest.settings.master_path)
+    # Days are noted before the commit: a crash between the two must leave a day dirty, never clean
+    # with records that no generation has.
+    upsert_days(ingest.session, days_of_parts(parts))
+    _link(ingest, parts)
+    upsert_arrivals(ingest.session, parts)
+    if parts:
+        known, newest = extent.fingerprints, last_fingerprints(parts)
+        fingerprints = {
+            topic: {
+                **known.get(topic, {}),
+                **newest.get(topic, {}),
             }
-            until = _furthest_offsets(extent.until, end)
-            append(fresh, path, snapshot, MasterExtent(ingest.ids, until, fingerprints))
-        # The position comes last: a reader of it finds all records below it in the table.
-        upsert_position(ingest.session, end)
-        ingest.state.position = end
-        rows = sum(day["rows"] for day in days)
-        log.info("append", micro_batch=number, rows=rows, until=end)
-    finally:
-        fresh.unpersist()
+            for topic in end
+        }
+        until = _furthest_offsets(extent.until, end)
+        ingest.master.append(parts, MasterExtent(ingest.ids, until, fingerprints))
+    # The position comes last: a reader of it finds all records below it in the table.
+    upsert_position(ingest.session, end)
+    ingest.state.position = end
+    rows = sum(part.rows for part in parts)
+    log.info("append", micro_batch=number, rows=rows, until=end)
+
+
+def _link(ingest: Ingest, parts: Sequence[FilePart]) -> None:
+    """Link the records of the files that are to be appended."""
+    for family in sorted({part.source for part in parts}):
+        own = [part for part in parts if part.source == family]
+        # The part that reaches furthest overwrites the others.
+        ascending = sorted(own, key=lambda part: part.last_offset)
+        until = {part.partition: part.last_offset + 1 for part in ascending}
+        files = ingest.master.locate({part.path for part in own})
+        of_day = partial(_files_of_day, ingest.master, own)
+        ingest.links.add(family, files, until, of_day)
+
+
+def _files_of_day(master: MasterTable, own: Sequence[FilePart], day: date) -> list[str]:
+    """The files of a family's day, with those that are to be appended."""
+    new = {part.path for part in own if part.event_date == day}
+    return [*master.files_of_day(own[0].source, day), *master.locate(new)]
+
+
+def _complete_indexes(ingest: Ingest) -> None:
+    """Index the records of the master that an index lacks: all of them where it was lost."""
+    extent = ingest.master.extent
+    for family, by_partition in extent.fingerprints.items():
+        last = {number: found.offset for number, found in by_partition.items()}
+        if unread := ingest.links.unread(family, last):
+            files = ingest.master.files_beyond(family, unread)
+            log.info("index of first copies", family=family, files=len(files))
+            until = {number: offset + 1 for number, offset in last.items()}
+            ingest.links.add(family, files, until, lambda _: [])
 
 
 def _refuse_missing_records(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> None:

@@ -1,16 +1,11 @@
-"""Positions of the master dataset and of Kafka: ids of topics, offsets held, offsets kept."""
+"""Where the ingest goes on: what the master dataset holds, beside what Kafka keeps."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
-import msgspec
-from deltalake import DeltaTable
-
+from batch_layer.master.extent import MasterExtent
 from runtime.connect import kafka_consumer
 from runtime.kafka.log_identity import RecordFingerprint
-from runtime.kafka.offsets import TopicOffsets, parse_offsets
+from runtime.kafka.offsets import TopicOffsets
 from runtime.kafka.reader import RecordPlace
 from runtime.kafka.topics import Bounds, read_ends, read_topic_bounds
 from tally.config.settings import Settings
@@ -24,85 +19,9 @@ _BEGIN_NEW_MASTER = (
 BoundsByTopic = Mapping[str, Mapping[int, Bounds]]
 
 
-@dataclass(frozen=True)
-class MasterExtent:
-    """The id of each topic; the first offset not held and last record of each partition."""
-
-    topic_ids: Mapping[str, str]
-    until: TopicOffsets
-    fingerprints: Mapping[str, Mapping[int, RecordFingerprint]] = field(default_factory=dict)
-
-    def to_metadata(self) -> str:
-        """The text that goes into the Delta commit (userMetadata)."""
-        # It is in the commit of the records themselves: no crash can leave one without the other.
-        note = {"topic_ids": self.topic_ids, "until": self.until, "marks": self.fingerprints}
-        return msgspec.json.encode(note).decode()
-
-    def last_fingerprints(self) -> Iterator[tuple[str, int, RecordFingerprint]]:
-        """The place (topic, partition) and the fingerprint of each partition's last record."""
-        for topic, by_partition in self.fingerprints.items():
-            for number, last in by_partition.items():
-                yield topic, number, last
-
-    def last_record_places(self) -> list[RecordPlace]:
-        """The place in Kafka (topic, partition, offset) of each partition's last record."""
-        return [(topic, number, last.offset) for topic, number, last in self.last_fingerprints()]
-
-
-EMPTY_EXTENT = MasterExtent({}, {})
-
-
 def offset_at(offsets: TopicOffsets, topic: str, partition: int) -> int:
     """The offset of the partition; 0 if it has none."""
     return offsets.get(topic, {}).get(partition, 0)
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A version of the table and the offsets that it holds, from one consistent read."""
-
-    version: int
-    extent: MasterExtent
-
-
-def newest_snapshot(path: Path) -> Snapshot:
-    """The table as it is now."""
-    while True:
-        version = DeltaTable(str(path)).version()
-        extent = read_extent(path, version)
-        # delta-rs numbers a history from the version that it finds last: after a commit between
-        # the two reads the version numbers would be wrong.
-        if DeltaTable(str(path)).version() == version:
-            return Snapshot(version, extent)
-
-
-def read_extent(path: Path, version: int | None = None) -> MasterExtent:
-    """The extent that the newest append up to a version (None: the newest) has noted.
-
-    Commits without such a note (compaction) are skipped.
-    """
-    if not DeltaTable.is_deltatable(str(path)):
-        return EMPTY_EXTENT
-    # The table is opened at its newest version: at an older one delta-rs numbers the commits of
-    # the history wrongly.
-    table = DeltaTable(str(path))
-    newest = table.version() if version is None else version
-    # The newest commit nearly always has the note, so the search widens step by step.
-    for limit in (1, 100, None):
-        for commit in table.history(limit):
-            note = commit.get("userMetadata")
-            if note and commit["version"] <= newest:
-                return parse_extent(note)
-    return EMPTY_EXTENT
-
-
-def parse_extent(note: str) -> MasterExtent:
-    """The extent stated by a Delta commit's note (MasterExtent.to_metadata())."""
-    content = json.loads(note)
-    fingerprints = msgspec.convert(
-        content.get("marks", {}), dict[str, dict[int, RecordFingerprint]], strict=False
-    )
-    return MasterExtent(content["topic_ids"], parse_offsets(content["until"]), fingerprints)
 
 
 def read_bounds_by_topic(

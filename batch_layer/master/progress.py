@@ -5,7 +5,7 @@ checks that the query runs, that it keeps up, and up to which instant it has rea
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Event
@@ -14,10 +14,10 @@ from typing import NamedTuple
 import structlog
 from cassandra.cluster import Session
 from confluent_kafka import KafkaException
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from batch_layer.links.changed_days import DayUntil
+from batch_layer.master.files import FilePart
 from batch_layer.master.positions import stable_ends
 from runtime.cassandra.writes import write_rows
 from runtime.connect import CASSANDRA_ERRORS
@@ -29,16 +29,16 @@ from runtime.registry.sources import FAMILIES
 from runtime.spark.checkpoint import root_cause
 from tally.config.settings import Settings
 from tally.errors import CassandraWriteTimeout, TallyError
+from tally.time.instants import from_millis
 
 # The write timestamp is the row's own offset or instant: of two tries, or two ingesters, the one
 # that got further wins, in any order of the writes.
-_DAY = (
-    "INSERT INTO master_progress (family, day, partition, until)"
-    " VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
-)
 _POSITION = (
     "INSERT INTO master_position (family, partition, until) VALUES (?, ?, ?) USING TIMESTAMP ?"
 )
+# The earlier the instant, the higher the write timestamp.
+_ARRIVAL = "INSERT INTO master_arrival (family, first_at) VALUES (?, ?) USING TIMESTAMP ?"
+_LAST_MILLIS = 2**50
 _CURRENT = "INSERT INTO master_current (family, current_at) VALUES (?, ?) USING TIMESTAMP ?"
 WATCH_SECONDS = 0.5
 # Interval between reads of the topics' ends; the serving layer must learn how far the master is
@@ -48,37 +48,32 @@ ENDS_SECONDS = 3.0
 log = structlog.get_logger()
 
 
-def read_days(records: DataFrame) -> list[Row]:
-    """Summarise the records, one row for each source, event_date and partition.
-
-    In:  batch_layer.master.table.master_records().
-    Out: source, event_date, partition, until bigint (first offset after), rows bigint, last
-         struct<offset, timestamp_ms (since 1970), sha256> (the last record).
-    """
-    timestamp = F.unix_millis("committed_at").alias("timestamp_ms")
-    by_day = records.groupBy("source", "event_date", "partition").agg(
-        (F.max("offset") + 1).alias("until"),
-        F.count(F.lit(1)).alias("rows"),
-        F.max_by(F.struct("offset", timestamp, "sha256"), "offset").alias("last"),
-    )
-    return by_day.collect()
-
-
-def last_fingerprints(days: Iterable[Row]) -> dict[str, dict[int, RecordFingerprint]]:
-    """The fingerprint of the last record (by offset) in read_days(), by source and partition."""
+def last_fingerprints(parts: Iterable[FilePart]) -> dict[str, dict[int, RecordFingerprint]]:
+    """The fingerprint of the last record (by offset) of the files, by source and partition."""
     fingerprints: dict[str, dict[int, RecordFingerprint]] = {}
-    # A partition has a row for each day with records: the row that reaches furthest overwrites
+    # A partition has a part for each day with records: the one that reaches furthest overwrites
     # the others.
-    for day in sorted(days, key=lambda day: day["until"]):
-        last = RecordFingerprint(**day["last"].asDict())
-        fingerprints.setdefault(day["source"], {})[day["partition"]] = last
+    for part in sorted(parts, key=lambda part: part.last_offset):
+        last = RecordFingerprint(part.last_offset, part.last_micros // 1000, part.last_sha256)
+        fingerprints.setdefault(part.source, {})[part.partition] = last
     return fingerprints
 
 
-def upsert_days(session: Session, days: Iterable[Row]) -> None:
-    """Upsert how far each day reaches (a max-register by offset)."""
-    columns = ("source", "event_date", "partition", "until", "until")
-    write_rows(session, _DAY, (tuple(day[name] for name in columns) for day in days))
+def days_of_parts(parts: Iterable[FilePart]) -> Iterator[DayUntil]:
+    """How far each day of these files reaches."""
+    for part in parts:
+        yield part.source, part.event_date, part.partition, part.last_offset + 1
+
+
+def upsert_arrivals(session: Session, parts: Iterable[FilePart]) -> None:
+    """Upsert when the first readable record of a family arrived (a min-register by instant)."""
+    arrivals = (
+        (part.source, part.first_arrival // 1_000)
+        for part in parts
+        if part.first_arrival is not None
+    )
+    rows = ((family, from_millis(at), _LAST_MILLIS - at) for family, at in arrivals)
+    write_rows(session, _ARRIVAL, rows)
 
 
 def upsert_position(session: Session, end: TopicOffsets) -> None:

@@ -8,16 +8,22 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
+from functools import partial
+from itertools import compress
 from uuid import uuid4
 
+from cassandra.cluster import Session
 from pyspark.errors import PythonException
 
+from batch_layer.views.compute.plan import PlannedDay, list_planned_days, plan_rebuild
 from batch_layer.views.compute.scope import RebuildRequest, build_store_request
-from batch_layer.views.publish.publication import RebuildJob, publish
+from batch_layer.views.publish.pointer import PointerTable
+from batch_layer.views.publish.publication import RebuildJob, has_work, publish
 from runtime.connect import cassandra_session
 from runtime.process.job import run_job
 from runtime.registry.sources import FAMILIES
@@ -28,6 +34,7 @@ from runtime.spark.session import build_session
 from schemas.source import BadSource
 from tally.config.settings import Settings
 from tally.errors import StackError
+from tally.families.family import Family
 from tally.time.windows import parse_days
 
 # Errors that executors raise when Cassandra does not answer, or not in time; any other error is a
@@ -44,7 +51,7 @@ class Report:
     """Result of one run: counts of what was published, and the highest generation's number.
 
     changed_windows: against the generation before. A family with nothing to do publishes nothing: 0
-    days, generation 0. A dry run counts days only.
+    days, generation 0.
     """
 
     run: str
@@ -73,7 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     what.add_argument("--dirty", action="store_true", help=dirty)
     parser.add_argument("--store", help="by whose clock the --days are")
     parser.add_argument("--family", type=_family, help="only this one (default: all)")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be rebuilt")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list what would be rebuilt, and why"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(argv)
     if given.store and not given.days:
@@ -92,8 +101,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = load_families(settings)
         families = [known[given.family]] if given.family else [*known.values()]
         with cassandra_session(settings) as session:
-            spark = build_session(settings, "tally-rebuild")
-            job = RebuildJob(spark, session, settings, request, families, given.dry_run)
+            if given.dry_run:
+                print_plan(plan_all(session, settings, request, families), is_json=given.json)
+                return
+            build_spark = partial(build_session, settings, "tally-rebuild")
+            job = RebuildJob(build_spark, session, settings, request, families)
             with _translate_executor_errors():
                 report = rebuild(job)
         found = asdict(report)
@@ -128,16 +140,44 @@ def rebuild(job: RebuildJob) -> Report:
     then.
     """
     started = time.monotonic()
-    published = [publish(job, family) for family in job.families]
+    # At once: most of the time is spent waiting for answers of Kafka, and mostly nothing is dirty.
+    with ThreadPoolExecutor(len(job.families)) as pool:
+        have_work = [*pool.map(partial(has_work, job), job.families)]
+    published = [publish(job, family) for family in compress(job.families, have_work)]
     return Report(
         run=uuid4().hex[:12],
-        days=max(result.days for result in published),
+        days=max((result.days for result in published), default=0),
         rows=sum(result.rows for result in published),
         changed_windows=sum(result.changed_windows for result in published),
         seconds=round(time.monotonic() - started, 1),
         # Each family counts its own generations: the highest shows that something was published.
-        generation=max(result.generation for result in published),
+        generation=max((result.generation for result in published), default=0),
     )
+
+
+def plan_all(
+    session: Session, settings: Settings, request: RebuildRequest, families: Iterable[Family]
+) -> list[PlannedDay]:
+    """What a rebuild would do now, family by family; nothing is written."""
+    plans = (
+        plan_rebuild(
+            session, settings, request, family, PointerTable(session, family.name).current()
+        )
+        for family in families
+    )
+    return [line for plan in plans for line in list_planned_days(settings, plan)]
+
+
+def print_plan(lines: Sequence[PlannedDay], *, is_json: bool) -> None:
+    """Print the plan: one JSON object, or a line for each family and day."""
+    if is_json:
+        days = [line._asdict() | {"day": line.day.isoformat()} for line in lines]
+        print(json.dumps({"days": days}))
+        return
+    for line in lines:
+        partitions = f"{len(line.partitions)} partitions"
+        print(f"{line.family} {line.day}: {line.records:,} records, {partitions}: {line.reason}")
+    print(f"{len(lines)} days to rebuild")
 
 
 @contextmanager

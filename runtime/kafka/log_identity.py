@@ -19,14 +19,17 @@ from tally.config.settings import Settings
 from tally.errors import StackError
 
 TIMEOUT_SECONDS = 30.0
+# 60 bits: they fit into a number of the master's log, and tell two logs apart.
+SHA256_DIGITS = 15
 
 
 # Stored in the master's commits and beside committed positions: after a rename of a field the
 # stored ones would not be found.
 class RecordFingerprint(msgspec.Struct, frozen=True):
-    """The fingerprint of a record of a log: its offset, Kafka timestamp, and SHA-256 of its value.
+    """The fingerprint of a record of a log: its offset, Kafka timestamp, and digest of its value.
 
-    The timestamp is in milliseconds since 1970 (UTC).
+    The timestamp is in milliseconds since 1970 (UTC); sha256 has the first SHA256_DIGITS
+    hexadecimal digits.
     """
 
     offset: int
@@ -36,7 +39,8 @@ class RecordFingerprint(msgspec.Struct, frozen=True):
 
 def fingerprint_record(offset: int, timestamp_ms: int, value: bytes | None) -> RecordFingerprint:
     """The fingerprint of a record; a null value counts as an empty one."""
-    return RecordFingerprint(offset, timestamp_ms, sha256(value or b"").hexdigest())
+    digest = sha256(value or b"").hexdigest()[:SHA256_DIGITS]
+    return RecordFingerprint(offset, timestamp_ms, digest)
 
 
 def read_topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:

@@ -72,6 +72,8 @@ def parse_url(text: str) -> httpx.URL:
         raise AddressRefused(f"no URL of {MAX_URL} characters that can be read")
     if url.scheme not in ("https", "http") or not url.host:
         raise AddressRefused("a webhook's URL begins with https:// and names a host")
+    if url.port is not None and not 0 < url.port < 65_536:
+        raise AddressRefused(f"port {url.port} is not between 1 and 65535")
     # User info would be sent as a password; a text like a host before an @ deceives readers.
     if url.userinfo or url.fragment:
         raise AddressRefused("a webhook's URL has no user, password or fragment")

@@ -45,6 +45,7 @@ def build_family(source: Source) -> Family:
         reading=_make_record_fields(shape.reading),
         listed_as=source.listed_as,
         raw_topic=source.raw_topic,
+        copies_move=not source.identity_has_instant,
     )
 
 

@@ -197,6 +197,10 @@ class Settings(BaseModel):
     """seconds without word that the master is current after which nothing is final"""
     ingest_trigger_seconds: float = Field(30.0, ge=0)
     """seconds between two appends to the master; longer makes larger files"""
+    ingest_batch_records: int = Field(1_000_000, ge=1)
+    """records that one append takes at most: an outage is caught up in so large steps"""
+    rebuild_tasks: int = Field(0, ge=0)
+    """Spark shuffle partitions of a rebuild; 0: four for each core that it runs on"""
     checkpoints: Path | None = None
     """folder of the streaming checkpoints; default TALLY_HOME/data/checkpoints"""
 
@@ -239,6 +243,11 @@ class Settings(BaseModel):
     def master_path(self) -> Path:
         """Folder of the Delta table that holds every canonical record."""
         return self.home / "data" / "master"
+
+    @property
+    def first_copies_path(self) -> Path:
+        """Folder of the indexes of first copies; the ingest rebuilds an index that is lost."""
+        return self.home / "data" / "first-copies"
 
     @property
     def registry(self) -> Path:

@@ -22,7 +22,8 @@ class CanonicalEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
     A source's own type extends it by its axes (text), its additive parts (whole numbers) and other
     fields worth keeping. `extra` are unknown fields of the message, without personal data; `repeat`
-    marks an exact copy of a record that lies before it in the topic.
+    marks an exact copy of a record that lies before it in the topic; `sender` is who sent the
+    message, where senders sign in.
     """
 
     schema_version: int
@@ -35,6 +36,7 @@ class CanonicalEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     raw_offset: int
     extra: dict[str, Any] | None = None
     repeat: bool = False
+    sender: str | None = None
 
 
 StoreId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]

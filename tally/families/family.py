@@ -61,6 +61,9 @@ class Family:
     listed_as: str | None = None
     # The topic of the messages that are normalised to its records.
     raw_topic: str = ""
+    # Whether copies of one identity may lie on different days; they cannot where the identity has
+    # the instant.
+    copies_move: bool = True
 
     def __hash__(self) -> int:
         # A set of families is made for each lot of rows, and a family is identified by its name.

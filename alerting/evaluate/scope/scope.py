@@ -21,7 +21,7 @@ from tally.alerts.message import Reason
 from tally.alerts.tick import NO_TICK, Tick, last_closed_end
 from tally.families.epochs import Epochs
 from tally.families.generation import Generation
-from tally.time.instants import DAY_MILLIS
+from tally.time.instants import DAY_MILLIS, to_millis
 from tally.time.windows import ONE_DAY, WINDOW_MILLIS, day_end, day_start
 
 # The starts of local days of one store by rule id, milliseconds since 1970 (UTC).
@@ -205,7 +205,8 @@ def find_changed_days(
         # Rebuilds have gone on to later days: windows that they left out stay uncovered.
         is_settled = bool(serving) and not is_whole and (newest_whole > day or before.is_settled)
         left_to = None if is_whole else speed
-        now = EvaluatedDay(generation, epoch, left_to, is_whole, is_settled)
+        until = to_millis(serving.covered_until) if serving and not is_whole else 0
+        now = EvaluatedDay(generation, epoch, left_to, is_whole, is_settled, until)
         if now != before:
             evaluated[day] = now
             # The day was whole, and still is by rows of the same definition.

@@ -40,6 +40,8 @@ class EvaluatedDay(Struct, frozen=True):
     `speed`: the speed layer's definition on a day whose generation leaves windows to it; None
     before a tick names it. `is_whole`: the generation leaves no window. `is_settled`: the day is
     not whole and never will be, because a later day is; its alerts are settled by what is served.
+    `covered_until`: of a day that is not whole, up to where the generation covers it, ms since 1970
+    (UTC); a later flip may cover more of it by the same rows.
     """
 
     generation: int = 0
@@ -47,6 +49,7 @@ class EvaluatedDay(Struct, frozen=True):
     speed: SpeedEpoch | None = None
     is_whole: bool = False
     is_settled: bool = False
+    covered_until: int = 0
 
 
 class SilentFrom(Struct, frozen=True):

@@ -7,14 +7,13 @@ out.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from batch_layer.links.linker import DAYS_AFTER, DAYS_BEFORE
 from tally.events.identity import REFERENCE, REVERSAL, VERSION
 from tally.events.receipt_rules import CANCELLATION, LAST_REVISION
 
 _PREFIX = rf"^(?:{REVERSAL}(?:[0-9]+:)?|{VERSION}(?:[0-9]+|[+-][0-9a-f]{{32}}):)"
 _NUMBER = rf"^(?:{REVERSAL}|{VERSION})([0-9]{{1,9}}):"
 _TO_REFERENCE = f"{REVERSAL}%{REFERENCE}:%"
-# A void that has only its receipt's number or reference finds receipts of so many days before it.
-_REFERENCE_DAYS = 31
 
 
 def chain_verdicts(master: DataFrame) -> DataFrame:
@@ -36,9 +35,8 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
     referred = references.select("store_id", _without_zeros("receipt").alias("loose"))
     wanted = named.union(referred).distinct()
     related = placed.join(F.broadcast(wanted), on=["store_id", "loose"], how="left_semi")
-    copies = Window.partitionBy("store_id", "event_id").orderBy("offset")
     # Only the first copy counts, even if the others differ.
-    firsts = related.withColumn("copy", F.row_number().over(copies)).where("copy = 1")
+    firsts = _first_copies(related)
     chain = Window.partitionBy("store_id", "chain")
     # The order of tally.events.receipt_rules.rank(), reversed: every row before a row beats it.
     order = ("revision", "is_void", "happened_at", "kind", "offset")
@@ -123,12 +121,14 @@ def _without_zeros(name: str) -> Column:
 def receipts_by_reference(master: DataFrame) -> DataFrame:
     """The receipts that voids name by a reference or by the receipt's number alone.
 
-    In:  master records of one family: store_id, event_id, event_date, value.
+    Only first copies name, and are named.
+
+    In:  master records of one family: store_id, event_id, event_date, offset, value.
     Out: store_id, named (`reference:<store>:<name>`), receipt (event_id of the receipt): one row
          for each name that exactly one receipt of the 31 days before has.
     """
     target = F.regexp_replace("event_id", _PREFIX, "")
-    voids = master.where(F.col("event_id").like(_TO_REFERENCE)).select(
+    voids = _first_copies(master.where(F.col("event_id").like(_TO_REFERENCE))).select(
         "store_id", target.alias("named"), F.col("event_date").alias("voided_on")
     )
     wanted = voids.where(F.col("named").startswith(f"{REFERENCE}:")).groupBy("store_id", "named")
@@ -137,18 +137,31 @@ def receipts_by_reference(master: DataFrame) -> DataFrame:
     receipts = master.where(~F.col("event_id").like(f"{REVERSAL}%"))
     fields = (F.get_json_object("value", f"$.{name}") for name in ("reference", "transaction_id"))
     names = F.array_distinct(F.array_compact(F.array(*fields)))
+    identity = ("store_id", "event_id", "offset")
     called = receipts.select(
-        "store_id", "event_date", target.alias("receipt"), F.explode(names).alias("name")
+        *identity, "event_date", target.alias("receipt"), F.explode(names).alias("name")
     ).withColumn("named", _reference_id("store_id", "name"))
-    # There are few voids or none: the join must not shuffle the receipts.
+    # There are few voids or none: the joins must not shuffle the receipts.
     found = called.join(F.broadcast(days), on=["store_id", "named"])
-    span = F.date_sub("first_void", _REFERENCE_DAYS), F.date_add("last_void", 1)
-    recent = found.where(F.col("event_date").between(*span))
+    copied = receipts.join(
+        F.broadcast(found.select("store_id", "event_id").distinct()),
+        on=["store_id", "event_id"],
+        how="left_semi",
+    )
+    firsts = F.broadcast(_first_copies(copied).select(*identity))
+    span = F.date_sub("first_void", DAYS_BEFORE), F.date_add("last_void", DAYS_AFTER)
+    is_near = F.col("event_date").between(*span)
+    recent = found.join(firsts, on=[*identity]).where(is_near)
     # A name that two receipts share identifies neither.
     by_name = recent.groupBy("store_id", "named").agg(
         F.min("receipt").alias("receipt"), F.count_distinct("receipt").alias("receipts")
     )
     return by_name.where("receipts = 1").drop("receipts")
+
+
+def _first_copies(records: DataFrame) -> DataFrame:
+    copies = Window.partitionBy("store_id", "event_id").orderBy("offset")
+    return records.withColumn("copy", F.row_number().over(copies)).where("copy = 1")
 
 
 def _reference_id(store_id: str, name: str) -> Column:

@@ -29,10 +29,12 @@ _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 
 
 def classify_records(master: DataFrame) -> DataFrame:
-    """The fate of each record, computed over all days.
+    """The fate of each record.
 
-    The records of one day do not show whether an identity was seen before. Example: receipts A and
-    B of one store, A sent again, then again with other content in another window, then garbage:
+    The records of one day do not show whether an identity was seen before: those of some days need
+    the records of others beside them that batch_layer.links has noted for these days. Example:
+    receipts A and B of one store, A sent again, then again with other content in another window,
+    then garbage:
 
         offset | event_id | fingerprint | window | fate       | elsewhere
         0      | A        | f1          | 10:00  | counted    | false
@@ -110,8 +112,7 @@ def _has_same_content(left: str, right: str) -> Column:
 def _join_first_copies(records: DataFrame) -> DataFrame:
     """Each record beside the values of the first copy of its identity.
 
-    In:  _COLUMNS and window_start of all days: with the records of some days alone a copy on
-         another day would be counted again there.
+    In:  _COLUMNS and window_start of all days, or of some and what is linked to them.
     Out: the same; first_fingerprint (for a share that of the first interval of its begin);
          first_window_start, first_event_date, first_offset.
     """
@@ -162,22 +163,6 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     nothing = F.when(F.col(WAITING), F.lit(0).cast("bigint"))
     parts = {name: nothing.otherwise(F.col(name)) for name in family.part_names}
     return members_per_window(marked.withColumns(parts), family)
-
-
-def day_links(fates: DataFrame) -> DataFrame:
-    """Pairs of days in which a record of one day affects a record of the other.
-
-    In:  classify_records().
-    Out: said, of date: the day of a conflict and that of its first copy; the day of the event that
-         takes another back and that of the event taken back.
-    """
-    conflicts = fates.where("elsewhere").select(
-        F.col("event_date").alias("said"), F.col("first_date").alias("of")
-    )
-    reversals = fates.where("reversed_by IS NOT NULL").select(
-        F.col("reversed_by.event_date").alias("said"), F.col("event_date").alias("of")
-    )
-    return conflicts.union(reversals)
 
 
 def select_unreported(fates: DataFrame, pinned: DataFrame) -> DataFrame:

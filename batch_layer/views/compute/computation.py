@@ -4,10 +4,9 @@ A survey counts the fates of all records in one pass; further queries run only w
 something.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
@@ -16,10 +15,8 @@ from pyspark.sql import functions as F
 
 from batch_layer.views.compute.classification import (
     FATES,
-    UNREADABLE,
     WAITING,
     control_totals,
-    day_links,
     window_members,
 )
 from batch_layer.views.compute.pin import Pin
@@ -31,14 +28,12 @@ from batch_layer.views.compute.presence import (
     spans_by_store,
     total_rows,
 )
-from batch_layer.views.compute.scope import Coverage
 from tally.config.settings import Settings
 from tally.families.epochs import Epochs
 from tally.families.family import Family
 from tally.families.generation import AnsweredSpan, Generation
 from tally.spark.frames import window_rows
 from tally.time.day_clock import days_around
-from tally.time.instants import from_millis
 
 
 @dataclass(frozen=True)
@@ -52,38 +47,18 @@ class Survey:
         """Collect the survey of the fates by one Spark action.
 
         In:  classify_records() of all days.
-        Out: a line for each day and partition: event_date, partition, until (first offset beyond);
-             how many are committed, counted, duplicate, conflict, unreadable, elsewhere, reversed,
-             waiting; first_arrival (milliseconds since 1970; None where nothing can be read).
+        Out: a line for each day and partition: event_date, partition;
+             how many are committed, counted, duplicate, conflict, unreadable, waiting.
         """
         its_fate = F.col("fate")
-        # Only readable records count: garbage is no arrival of the family's data.
-        first_arrival = F.min(F.when(its_fate != UNREADABLE, F.col("committed_at")))
         # One pass over all records: each separate query, such as the number of conflicts, would be
         # another Spark job over them.
         counted = fates.groupBy("event_date", "partition").agg(
-            (F.max("offset") + 1).alias("until"),
             F.count(F.lit(1)).alias("committed"),
             *(F.count_if(its_fate == fate).alias(fate) for fate in FATES),
-            F.count_if("elsewhere").alias("elsewhere"),
-            F.count_if(F.col("reversed_by").isNotNull()).alias("reversed"),
             F.count_if(WAITING).alias(WAITING),
-            F.unix_millis(first_arrival).alias("first_arrival"),
         )
         return cls([row.asDict() for row in counted.collect()])
-
-    @property
-    def first_arrival(self) -> datetime | None:
-        """The arrival of the first readable record; None if there is none."""
-        found = [line["first_arrival"] for line in self.lines if line["first_arrival"] is not None]
-        return from_millis(min(found)) if found else None
-
-    def until(self) -> dict[date, dict[int, int]]:
-        """The first offset that the master does not hold, by UTC day and partition."""
-        found: dict[date, dict[int, int]] = {}
-        for line in self.lines:
-            found.setdefault(line["event_date"], {})[line["partition"]] = line["until"]
-        return found
 
     def count(self, *names: str, days: Collection[date] | None = None) -> int:
         """The number of records of the days, or of all days, that have these fates."""
@@ -91,13 +66,9 @@ class Survey:
         lines = [line for line in self.lines if chosen is None or line["event_date"] in chosen]
         return sum(line[name] for line in lines for name in names)
 
-    def ledger(self) -> list[dict[str, int]]:
-        """Counts of each partition, ascending: records committed, of each fate, and waiting."""
-        totals: dict[int, Counter[str]] = defaultdict(Counter)
-        for line in self.lines:
-            counts = {name: line[name] for name in ("committed", *FATES, WAITING)}
-            totals[line["partition"]].update(counts)
-        return [{"partition": number, **totals[number]} for number in sorted(totals)]
+    def ledger(self, days: Collection[date]) -> list[Mapping[str, Any]]:
+        """The lines of these days."""
+        return [line for line in self.lines if line["event_date"] in days]
 
 
 _PIN = pa.schema({"event_date": "date32", "partition": "int32", "pinned": "int64"})
@@ -105,14 +76,13 @@ _PIN = pa.schema({"event_date": "date32", "partition": "int32", "pinned": "int64
 
 @dataclass(frozen=True)
 class PinnedRecords:
-    """A family's records of one version, their fates, the generations that serve, and coverage."""
+    """The records of one version that a rebuild reads, their fates, and what is served now."""
 
     pin: Pin
     master: DataFrame
     fates: DataFrame
     survey: Survey
     current: Mapping[date, Generation]
-    coverage: Coverage
 
     def records_on_days(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         """Master records and fates of the days.
@@ -120,7 +90,7 @@ class PinnedRecords:
         In:  days, ascending, one at least.
         Out: master records as read_version(), and classify_records(), of these days alone.
         """
-        return _records_on_days(self.master, days), _records_on_days(self.fates, days)
+        return select_days(self.master, days), select_days(self.fates, days)
 
     def pins(self, spark: SparkSession, epochs: Epochs | None = None) -> DataFrame:
         """The offsets up to which the days are served now.
@@ -174,34 +144,17 @@ def compute(
     return Computation(total_rows(rows, family), expected, spans_by_store(heard, until))
 
 
-def read_day_links(pinned: PinnedRecords) -> Iterator[tuple[date, date]]:
-    """Yield (day, other day): a change of the first day's rows may change those of the second.
-
-    A conflict depends on its first copy, a receipt on its void.
-    """
-    if pinned.survey.count("elsewhere", "reversed"):
-        yield from day_links(pinned.fates).distinct().toLocalIterator()
-
-
-def period_days(
-    settings: Settings, family: Family, pinned: PinnedRecords, days: Sequence[date]
-) -> set[date]:
-    """The known days around these that share a key period with them.
-
-    Empty for a family whose windows depend on their own events alone.
-    """
-    if family.reading is None:
-        return set()
-    known = {*pinned.survey.until(), *pinned.current}
-    return known.intersection(days_around(days, settings.key_days))
-
-
 def _pin_offset(pointer: Generation, number: int, epochs: Epochs | None) -> int:
     is_known = epochs is None or epochs.for_day(pointer.day) == pointer.epoch
     return pointer.pinned.get(number, 0) if is_known else 0
 
 
-def _records_on_days(records: DataFrame, days: Sequence[date]) -> DataFrame:
+def select_days(records: DataFrame, days: Sequence[date]) -> DataFrame:
+    """The records of these UTC days.
+
+    In:  event_date date; days: ascending, one at least.
+    Out: the same columns.
+    """
     # Dates are text: the bridge to the JVM accepts no date before the year 1000.
     dates = [f"DATE'{day.isoformat()}'" for day in days]
     return records.where(

@@ -11,25 +11,23 @@ the master ingest.
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
+import msgspec
+from confluent_kafka import Message
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from batch_layer.master.positions import read_bounds_by_topic, read_extent
-from batch_layer.master.table import read_version
+from batch_layer.master.extent import load_extent
+from batch_layer.master.positions import read_bounds_by_topic
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.kafka.offsets import Offsets, find_unread
-from runtime.kafka.reader import first_records
+from runtime.kafka.reader import first_records, read_until
 from runtime.kafka.topics import Bounds, read_topic_bounds, read_topic_positions
-from runtime.spark.kafka_source import read_committed_records
 from schemas.loader import topics
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.families.family import Family
 from tally.families.generation import Generation
-from tally.spark.frames import canonical_records
 from tally.time.instants import from_millis
 from tally.time.windows import EPOCH
 
@@ -66,15 +64,11 @@ class Pin:
         return replace(self, through=through)
 
 
-def pin_master(
-    spark: SparkSession, settings: Settings, family: Family, now: datetime
-) -> tuple[Pin, DataFrame]:
-    """Pin the newest version and return it with the family's records.
+def pin_master(settings: Settings, family: Family, now: datetime) -> Pin:
+    """Pin the newest version, with the extent of the family's records.
 
-    In:  now: by the brokers' clock, read before this call.
-    Out: offsets and instants (UTC) by partition; the columns of schemas/master/events.json.
-
-    Raises TallyError when there is no master dataset, or Kafka does not answer.
+    now: by the brokers' clock, read before this call. Raises TallyError when there is no master
+    dataset, or Kafka does not answer.
     """
     path, topic = settings.master_path, family.topic
     if not DeltaTable.is_deltatable(str(path)):
@@ -85,17 +79,16 @@ def pin_master(
     waiting = oldest_raw(settings, topics()[topic]["raw"]) or now
     retained, still_open = stable_offsets(settings, topic)
     # Read after the ends of the topics: the master can only have advanced since.
-    version = DeltaTable(str(path)).version()
-    until = read_extent(path, version).until.get(topic, {})
+    table = DeltaTable(str(path))
+    version = table.version()
+    until = load_extent(table, [topic]).until.get(topic, {})
     # A transaction that does not end hides the records behind it: nothing is claimed for its
     # partition.
-    oldest_unread = oldest_canonical(spark, settings, topic, until, retained)
+    oldest_unread = oldest_canonical(settings, topic, until, retained)
     oldest_unread |= dict.fromkeys(still_open, UNKNOWN_PAST)
     # The oldest waiting record of all places decides.
     through = {number: min(now, waiting, oldest_unread.get(number, now)) for number in retained}
-    records = read_version(spark, path, version).where(F.col("source") == family.name)
-    held = {number: until.get(number, 0) for number in retained}
-    return Pin(version, held, through), records
+    return Pin(version, {number: until.get(number, 0) for number in retained}, through)
 
 
 def oldest_raw(settings: Settings, topic: str) -> datetime | None:
@@ -149,35 +142,43 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, s
 
 
 def oldest_canonical(
-    spark: SparkSession,
-    settings: Settings,
-    topic: str,
-    until: Mapping[int, int],
-    kept: BoundsByPartition,
+    settings: Settings, topic: str, until: Mapping[int, int], kept: BoundsByPartition
 ) -> dict[int, datetime]:
     """Earliest arrival (UTC) of the records beyond those held, by partition of a canonical topic.
 
     Partitions without such records are absent. until: first offset not held, by partition; kept:
-    the offsets that stable_offsets() returns.
+    the offsets that stable_offsets() returns. Raises KafkaException, or StackError, when Kafka does
+    not answer.
     """
-    behind = find_unread(_ends(kept), until)
-    gone = [number for number, offset in behind.items() if offset < kept[number].earliest]
-    lost = dict.fromkeys(gone, UNKNOWN_PAST)
-    starting = {number: offset for number, offset in behind.items() if number not in lost}
-    if not starting:
-        return lost
-    ending = {number: kept[number][1] for number in starting}
-    kafka = read_committed_records(spark, settings, {topic: starting}, {topic: ending})
-    # The only arrival known of an unreadable record is the broker's timestamp.
-    received_at = F.coalesce(
-        F.get_json_object("value", "$.received_at").try_cast("timestamp"), "committed_at"
-    )
+    found: dict[int, datetime] = {}
+    for number, start in find_unread(_ends(kept), until).items():
+        if start < kept[number].earliest:
+            found[number] = UNKNOWN_PAST
+            continue
+        messages = read_until(settings, (topic, number), kept[number].end, start)
+        if earliest := min(map(_arrival, messages), default=None):
+            found[number] = earliest
+    return found
+
+
+class _Arrived(msgspec.Struct):
+    received_at: datetime
+
+
+_decode_arrival = msgspec.json.Decoder(_Arrived).decode
+
+
+def _arrival(message: Message) -> datetime:
+    """When the message's event arrived; for an unreadable record all that is known is the broker's
+    timestamp."""
+    committed_at = from_millis(message.timestamp()[1])
+    try:
+        received_at = _decode_arrival(message.value() or b"").received_at.astimezone(UTC)
+    except (msgspec.DecodeError, OverflowError, ValueError):
+        return committed_at
     # Never later than the broker's timestamp, even if the record states a later one: the claim
     # that this arrival bounds may be too modest, and never too bold.
-    arrival, beginning = F.least(received_at, "committed_at"), F.timestamp_millis(F.lit(0))
-    earliest = F.min(F.unix_millis(F.greatest(arrival, beginning)))
-    oldest = canonical_records(kafka).groupBy("partition").agg(earliest).collect()
-    return lost | {number: from_millis(millis) for number, millis in oldest}
+    return max(EPOCH, min(received_at, committed_at))
 
 
 def _ends(bounds: BoundsByPartition) -> Offsets:

@@ -1,6 +1,6 @@
 """The days that a rebuild computes, and the windows of each that it may claim."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import chain
@@ -136,7 +136,11 @@ def _ordinals(first: date, last: date) -> range:
 
 @dataclass(frozen=True)
 class RebuildScope:
-    """What a rebuild could publish now; until: the first offset not held, by day and partition."""
+    """What a rebuild could publish now.
+
+    until: by day and partition, the offset behind the last record that the fates of the day's
+    records depend on.
+    """
 
     epochs: Epochs
     coverage: Coverage
@@ -148,15 +152,18 @@ def all_days(scope: RebuildScope, published: Mapping[date, Generation]) -> set[d
     return {*scope.until, *published, *scope.coverage.days()}
 
 
-def dirty_days(
-    scope: RebuildScope, published: Mapping[date, Generation], linked: Iterable[tuple[date, date]]
-) -> set[date]:
-    """Days whose published rows lack something that a rebuild now would have.
+DayReason = Literal[
+    "records", "never built", "definition", "coverage", "claims too much", "key period", "asked for"
+]
 
-    A day is dirty when it has records beyond its generation's pin; when it was never built, even
-    without records (its zeros are true zeros); when its claim differs from that of a rebuild now;
-    when its definition epoch has changed. linked: (day of the record, day of its first copy or of
-    the record that it takes back): both are dirty together.
+
+def dirty_days(scope: RebuildScope, published: Mapping[date, Generation]) -> dict[date, DayReason]:
+    """Days whose published rows lack something that a rebuild now would have, and the reason.
+
+    A day is dirty when it has records beyond its generation's pin, or records of other days beyond
+    it change the fates of its own; when it was never built, even without records (its zeros are
+    true zeros); when its claim differs from that of a rebuild now; when its definition epoch has
+    changed.
 
     Epoch 1, one partition, first arrival on the 1st, everything read until the 3rd at 10:20:
 
@@ -166,13 +173,14 @@ def dirty_days(
         3rd  | 55, 3rd 09:00                    | 55                 | yes, 10:15 can be claimed
         Feb. | nothing                          | 41                 | yes, once: a wrong clock
 
-    With the conflict (2nd, 1st), a receipt of the 2nd with the identity of one of the 1st, the
-    1st is dirty too.
+    A void of the 3rd for a receipt of the 1st, at offset 60, lets the records of the 1st end at 61.
     """
-    days = all_days(scope, published)
-    outdated = (day for day, served in published.items() if _is_outdated(served, scope))
-    dirty = {*(days - published.keys()), *outdated}
-    return dirty | {first for day, first in linked if day in dirty}
+    missing = all_days(scope, published) - published.keys()
+    found: dict[date, DayReason] = dict.fromkeys(missing, "never built")
+    for day, served in published.items():
+        if reason := _find_reason(served, scope):
+            found[day] = reason
+    return found
 
 
 def newest(days: Collection[date]) -> list[date]:
@@ -180,22 +188,20 @@ def newest(days: Collection[date]) -> list[date]:
     return sorted(days)[-MAX_DAYS:]
 
 
-def _is_outdated(pointer: Generation, scope: RebuildScope) -> bool:
-    """Whether a rebuild now would give the day another generation than the published one."""
+def _find_reason(pointer: Generation, scope: RebuildScope) -> DayReason | None:
+    """Why a rebuild now would give the day another generation than the published one."""
     claim = scope.coverage.claim(pointer.day)
     start, end = day_start(pointer.day), day_end(pointer.day)
     # The instants are clamped to the day: a past day is covered to its end by a rebuild at any
     # later time, and unclamped every run would find every day outdated.
     instants = pointer.covered_until, claim.covered_until
     had, has = (max(start, min(end, until)) for until in instants)
-    return (
-        pointer.epoch != scope.epochs.for_day(pointer.day)
-        or pointer.covered_from != claim.covered_from
-        or had < has
-        # The claim includes records that have turned out to be lost since.
-        or had > max(start, scope.coverage.limit(pointer.day))
-        or any(
-            until > pointer.pinned.get(number, 0)
-            for number, until in scope.until.get(pointer.day, {}).items()
-        )
-    )
+    reached = scope.until.get(pointer.day, {}).items()
+    if any(until > pointer.pinned.get(number, 0) for number, until in reached):
+        return "records"
+    if pointer.epoch != scope.epochs.for_day(pointer.day):
+        return "definition"
+    # The claim includes records that have turned out to be lost since.
+    if had > max(start, scope.coverage.limit(pointer.day)):
+        return "claims too much"
+    return "coverage" if pointer.covered_from != claim.covered_from or had < has else None

@@ -4,8 +4,8 @@ It has the fencing tokens and the one conditional batch that publishes a run. Al
 lie in one Cassandra partition, written by lightweight transactions only.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
@@ -40,7 +40,8 @@ _retry_conflicts = retry(
 class RebuildRun:
     """The metadata that a run publishes; its token is also the generation's name.
 
-    `flipped_at`: the instant of the flip by the brokers' clock.
+    `flipped_at`: the instant of the flip by the brokers' clock; `kept`: the generation of days of
+    which more is covered, by the same rows.
     """
 
     family: str
@@ -49,6 +50,7 @@ class RebuildRun:
     table_version: int
     pinned: Offsets
     flipped_at: datetime
+    kept: Mapping[date, int] = field(default_factory=dict)
 
 
 class PointerTable:
@@ -88,24 +90,29 @@ class PointerTable:
         Raises PublicationRefused when a run with a later token has flipped, or a day would go back
         to earlier offsets or an earlier epoch.
         """
-        flipped, served = self._static("flip_token"), self._read_published(claims)
+        flipped = self._static("flip_token")
         # After an attempt of unknown outcome (a time-out) the run's own token, read with SERIAL
         # consistency, shows that it was applied.
         if flipped != generation.token:
-            _refuse_unless_newer(flipped, [parse_generation(row[1:]) for row in served], generation)
-            # The rows that this flip replaces: their own run may have died before it wrote them.
-            self._insert_history(served)
+            # This flip replaces rows whose own run may have died before it wrote their history.
+            self.record_history()
+            served = self.current()
+            replaced = [served[day] for day in claims if day in served]
+            _refuse_unless_newer(flipped, replaced, generation)
             if not self._flip(claims, generation, flipped):
                 raise PublicationConflict(
                     f"rebuild {generation.token} of {self.family}:"
                     " not published in 20 attempts; run it again"
                 )
         # This run's own rows, not the current ones: another run may have flipped since.
-        self._insert_history(_row_values(generation, day, claim) for day, claim in claims.items())
+        rows = [_row_values(generation, day, claim) for day, claim in claims.items()]
+        self._insert_history(rows, generation.token)
 
     def record_history(self) -> None:
-        """Copy the published rows into the history: this repairs a crash after an earlier flip."""
-        self._insert_history(self._read_published())
+        """Copy the published rows into the history if the last flip's run died before it had."""
+        flipped, recorded = self._static("flip_token"), self._static("recorded_token")
+        if flipped is not None and flipped != recorded:
+            self._insert_history(self._read_published(), flipped)
 
     def has_flipped(self, generation: int, day: date) -> bool | None:
         """Whether the generation, to which `day` belongs, was ever published.
@@ -124,21 +131,25 @@ class PointerTable:
         entry = self._session.execute(history, [self.family, day, generation]).one()
         return entry is not None
 
-    def _read_published(self, days: Collection[date] | None = None) -> list[Any]:
-        """The rows of the served days; None for all of them."""
+    def _read_published(self) -> list[Any]:
+        """The rows of the served days."""
         text = f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s"
         # Tokens lie in the partition's static columns, which appear as a row without a day as long
         # as there is no other row.
-        rows = (
-            row for row in read_serially(self._session, text, self.family) if row.day is not None
-        )
-        return [row for row in rows if days is None or row.day.date() in days]
+        rows = read_serially(self._session, text, self.family)
+        return [row for row in rows if row.day is not None]
 
-    def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
+    def _insert_history(self, rows: Iterable[Sequence[Any]], flipped: int) -> None:
+        """Write the rows, which are all that may be missing, and note that none is any more."""
         # The history is a separate table: a plain write beside lightweight transactions on one
         # partition can be lost.
         text = f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"
         write_rows(self._session, text, rows)
+        # Unless another run has flipped since. Without an answer the rows are written once more.
+        recorded = SimpleStatement(
+            "UPDATE batch_pointer SET recorded_token = %s WHERE family = %s IF flip_token = %s"
+        )
+        execute_transaction(self._session, recorded, [flipped, self.family, flipped])
 
     def _flip(
         self, claims: Mapping[date, Claim], generation: RebuildRun, flipped: int | None
@@ -188,7 +199,7 @@ def execute_transaction(
 
 def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     """The values of a pointer row in the order of the columns."""
-    generation = (run.family, day, run.token, run.epochs.for_day(day))
+    generation = (run.family, day, run.kept.get(day, run.token), run.epochs.for_day(day))
     pins = (run.table_version, run.flipped_at, dict(run.pinned), dict(claim.through))
     return (*generation, claim.covered_from, claim.covered_until, *pins)
 

@@ -1,14 +1,18 @@
 """Rebuild and publication of a family: token, pin, compute, write, check, flip, announce."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
+from functools import cached_property
 
 from cassandra.cluster import Session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from batch_layer.links.linked_records import read_links
+from batch_layer.links.rows import link_rows
+from batch_layer.master.table import read_days, read_version
 from batch_layer.views.compute.classification import (
     CONFLICT,
     UNREADABLE,
@@ -16,23 +20,9 @@ from batch_layer.views.compute.classification import (
     classify_records,
     select_unreported,
 )
-from batch_layer.views.compute.computation import (
-    PinnedRecords,
-    Survey,
-    compute,
-    period_days,
-    read_day_links,
-)
-from batch_layer.views.compute.pin import pin_master
-from batch_layer.views.compute.scope import (
-    Coverage,
-    RebuildRequest,
-    RebuildScope,
-    all_days,
-    days_between,
-    dirty_days,
-    newest,
-)
+from batch_layer.views.compute.computation import PinnedRecords, Survey, compute, select_days
+from batch_layer.views.compute.plan import RebuildPlan, plan_rebuild
+from batch_layer.views.compute.scope import RebuildRequest
 from batch_layer.views.publish.announcements import MAX_MESSAGE_BYTES, Announcements, Outbox
 from batch_layer.views.publish.check import check_generation, refuse_unequal
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
@@ -46,23 +36,36 @@ from batch_layer.views.publish.registers import (
 from batch_layer.views.publish.written_rows import write_generation
 from runtime.connect import kafka_producer
 from runtime.kafka.broker_clock import read_broker_time
-from runtime.records.gaps import read_backfills, read_gaps
 from tally.config.keys import load_digest_key
 from tally.config.settings import Settings
 from tally.families.family import Family
+from tally.time.day_clock import days_around
 from tally.time.instants import format_utc
+
+# A sort that does not fit into memory is spilled in parts; Spark joins small ones.
+_TASKS_A_CORE = 4
 
 
 @dataclass(frozen=True)
 class RebuildJob:
-    """The session, settings, days and families that a rebuild works with."""
+    """The session, settings, days and families that a rebuild works with.
 
-    spark: SparkSession
+    build_spark: builds the Spark session, or returns the one that is there; without anything to do
+    it is not called.
+    """
+
+    build_spark: Callable[[], SparkSession]
     session: Session
     settings: Settings
     request: RebuildRequest
     families: Sequence[Family]
-    dry_run: bool = False
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The Spark session, with the number of tasks of a rebuild."""
+        spark = self.build_spark()
+        set_parallelism(spark, self.settings)
+        return spark
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,31 @@ class PublicationResult:
     generation: int
 
 
+def set_parallelism(spark: SparkSession, settings: Settings) -> None:
+    """Set the number of the session's shuffle partitions to that of a rebuild.
+
+    It is no matter of the state stores, whose number is small and fixed by a first start.
+    """
+    tasks = settings.rebuild_tasks or _TASKS_A_CORE * spark.sparkContext.defaultParallelism
+    spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+
+
+def has_work(job: RebuildJob, family: Family) -> bool:
+    """Whether the request has days of the family to publish; it takes no token.
+
+    What an earlier run that died after its flip has left undone is done here.
+    """
+    table = PointerTable(job.session, family.name)
+    table.record_history()
+    Outbox(job.session, family).send_remaining(table, _announcements(job))
+    if job.request.mode != "dirty":
+        return True
+    plan = plan_rebuild(job.session, job.settings, job.request, family, table.current())
+    if not plan.days:
+        _print_plan(plan)
+    return bool(plan.days)
+
+
 def publish(job: RebuildJob, family: Family) -> PublicationResult:
     """Rebuild the family's wanted days under a new generation and publish it by one pointer flip.
 
@@ -82,78 +110,70 @@ def publish(job: RebuildJob, family: Family) -> PublicationResult:
     then keep the earlier generation.
     """
     table, outbox = PointerTable(job.session, family.name), Outbox(job.session, family)
-    # This repairs a crash after the flip of an earlier run.
-    table.record_history()
-    if not job.dry_run:
-        outbox.send_remaining(table, _announcements(job))
     # Before the pin: a run that pinned early and took its token late would publish less than is
     # served, and no fence would stop it.
-    token = 0 if job.dry_run else table.take_token()
-    pinned = _pin_family(job, family, table)
-    try:
-        days = _select_days(job.request, job.settings, family, pinned)
-        until = format_utc(min(pinned.pin.through.values()))
-        _print_progress(
-            f"{family.name}: {len(days)} days to rebuild from version {pinned.pin.version} of the"
-            f" master dataset, with all that had arrived by {until}"
-        )
-        if not days or job.dry_run:
-            return PublicationResult(len(days), 0, 0, 0)
-        outbox.open_run(token, days[0])
-        rows, changed = _write_and_check(job, family, pinned, days, token)
-        # Made once for all attempts of the flip: with a new instant for each, history and pointer
-        # would differ after a lost answer.
-        extent = pinned.pin.version, pinned.pin.until
-        flipped_at = read_broker_time(job.settings)
-        generation = RebuildRun(family.name, token, family.epochs, *extent, flipped_at)
-        # All days at once: readers see the whole of a rebuild or nothing of it.
-        table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
-        # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
-        outbox.send(token, _announcements(job))
+    token = table.take_token()
+    plan = plan_rebuild(job.session, job.settings, job.request, family, table.current())
+    _print_plan(plan)
+    if not plan.days:
+        return PublicationResult(0, 0, 0, 0)
+    rebuilt = sorted({*plan.days} - plan.kept.keys())
+    rows, changed = _rebuild_days(job, plan, rebuilt, token) if rebuilt else (0, 0)
+    # Made once for all attempts of the flip: with a new instant for each, history and pointer would
+    # differ after a lost answer.
+    extent = plan.pin.version, plan.pin.until
+    flipped_at = read_broker_time(job.settings)
+    run = RebuildRun(family.name, token, family.epochs, *extent, flipped_at, plan.kept)
+    # All days at once: readers see the whole of a rebuild or nothing of it.
+    table.flip({day: plan.coverage.claim(day) for day in plan.days}, run)
+    # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
+    outbox.send(token, _announcements(job))
+    if plan.kept:
+        _print_progress(f"{family.name}: {len(plan.kept)} days cover more, by the same rows")
+    if rebuilt:
         _print_progress(f"{family.name}: generation {token} published, {changed:,} windows changed")
-        return PublicationResult(len(days), rows, changed, token)
+    return PublicationResult(len(plan.days), rows, changed, token)
+
+
+def _print_plan(plan: RebuildPlan) -> None:
+    until = format_utc(min(plan.pin.through.values()))
+    _print_progress(
+        f"{plan.family.name}: {len(plan.days)} days to rebuild from version {plan.pin.version} of"
+        f" the master dataset, with all that had arrived by {until}"
+    )
+
+
+def _rebuild_days(
+    job: RebuildJob, plan: RebuildPlan, days: list[date], token: int
+) -> tuple[int, int]:
+    """Write and check the rows of these days of the plan; (rows, changed windows) as counts."""
+    pinned = read_pinned(job, plan, days)
+    try:
+        Outbox(job.session, plan.family).open_run(token, days[0])
+        return _write_and_check(job, plan.family, pinned, days, token)
     finally:
         pinned.fates.unpersist()
 
 
-def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> PinnedRecords:
-    pin, master = pin_master(job.spark, job.settings, family, read_broker_time(job.settings))
-    current = table.current()
-    pin = pin.with_earlier(current.values())
-    # Persisted: survey, rows, check and letters all use it, and it is a sort of all records.
-    fates = classify_records(master).persist()
-    survey = Survey.from_fates(fates)
-    backfills = read_backfills(job.session, family.name)
-    coverage = Coverage(
-        through=pin.through,
-        first_arrival=survey.first_arrival,
-        tolerance=timedelta(seconds=job.settings.future_tolerance_seconds),
-        backfills=[(given.first, given.last) for given in backfills],
-        gaps=read_gaps(job.session, family.source_topics),
-    )
-    return PinnedRecords(pin, master, fates, survey, current, coverage)
+def read_pinned(job: RebuildJob, plan: RebuildPlan, rebuilt: Sequence[date]) -> PinnedRecords:
+    """The records that these days of the plan need (ascending, one at least), and their fates.
 
-
-def _select_days(
-    request: RebuildRequest, settings: Settings, family: Family, pinned: PinnedRecords
-) -> list[date]:
-    """The days to rebuild, ascending."""
-    scope = RebuildScope(family.epochs, pinned.coverage, pinned.survey.until())
-    if request.mode == "days" and request.first and request.last:
-        days = {*days_between(request.first, request.last)}
-        outdated = dirty_days(scope, pinned.current, ())
-        # Whole key periods are rebuilt: otherwise a visit could be joined on one day and still be
-        # counted on the next. Periods of a changed day among them follow too: after this run no
-        # other would know of the change.
-        more = period_days(settings, family, pinned, [*days])
-        while not more <= days:
-            days |= more
-            more = period_days(settings, family, pinned, [*(days & outdated)])
-        return sorted(days)
-    if request.mode == "full":
-        return newest(all_days(scope, pinned.current))
-    dirty = dirty_days(scope, pinned.current, read_day_links(pinned))
-    return newest(dirty | period_days(settings, family, pinned, [*dirty]))
+    Those of a full rebuild are all records, without the links to other days: it proves the links.
+    """
+    family, version, path = plan.family, plan.pin.version, job.settings.master_path
+    if job.request.mode == "full":
+        records = read_version(job.spark, path, version).where(F.col("source") == family.name)
+        fates = classify_records(records).persist()
+    else:
+        days = rebuilt
+        if family.reading is not None:
+            days = days_around(rebuilt, job.settings.key_days)
+        records = read_days(job.spark, path, version, family.name, days)
+        linked = read_links(job.session, family.name, days, plan.pin.until)
+        all_records = records.unionByName(link_rows(job.spark, linked)) if linked else records
+        # Persisted: survey, rows, check and letters all use it, and it is a sort of the records.
+        fates = select_days(classify_records(all_records), days).persist()
+    return PinnedRecords(plan.pin, records, fates, Survey.from_fates(fates), plan.current)
 
 
 def _write_and_check(
@@ -170,8 +190,8 @@ def _write_and_check(
     suspects = write_findings(job.session, family, token, days, tills)
     if uncounted:
         _send_dead_letters(job, family, chosen, select_unreported(fates, pinned.pins(job.spark)))
-    write_ledger(job.session, family, token, pinned.survey.ledger())
-    if waiting := pinned.survey.count(WAITING):
+    write_ledger(job.session, family, token, pinned.survey.ledger(days))
+    if waiting := pinned.survey.count(WAITING, days=days):
         _print_progress(
             f"{family.name}: {waiting:,} voids wait for the receipt that they take back"
         )

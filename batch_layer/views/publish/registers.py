@@ -7,6 +7,7 @@ conflicts on a day: receipts of a number used before, with other content.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from operator import itemgetter
+from typing import Any
 
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
@@ -45,16 +46,22 @@ def _build_writes(
 
 
 def write_ledger(
-    session: Session, family: Family, generation: int, lines: Iterable[Mapping[str, int]]
+    session: Session, family: Family, generation: int, lines: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Write the ledger of one generation, a row for each partition; nothing is erased yet."""
-    columns = ("partition", "committed", "counted", "duplicate", "conflict", "unreadable", WAITING)
+    """Write the ledger of the rebuilt days, a row for each day and partition.
+
+    In: lines: those of a Survey. Nothing is erased yet.
+    """
+    counts = ("committed", "counted", "duplicate", "conflict", "unreadable", WAITING)
+    columns = ("event_date", "partition", *counts)
     text = (
-        f"INSERT INTO batch_ledger (family, generation, {', '.join(columns)}, erased)"
-        f" VALUES (?, ?, {', '.join('?' * len(columns))}, 0)"
+        f"INSERT INTO batch_ledger (family, generation, day, partition, {', '.join(counts)},"
+        " erased)"
+        # The timestamp is the generation: the later rebuild's line wins in any order of writes.
+        f" VALUES (?, ?, {', '.join('?' * len(columns))}, 0) USING TIMESTAMP ?"
     )
-    counts = (itemgetter(*columns)(line) for line in lines)
-    write_rows(session, text, ((family.name, generation, *values) for values in counts))
+    values = (itemgetter(*columns)(line) for line in lines)
+    write_rows(session, text, ((family.name, generation, *line, generation) for line in values))
 
 
 def write_answered_spans(

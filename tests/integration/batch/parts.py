@@ -53,20 +53,19 @@ class Parts:
         query.processAllAvailable()
         query.stop()
 
-    def rebuild(
-        self, mode: Any = "dirty", dry_run: bool = False, families: Sequence[Family] = (SALES,)
-    ) -> Report:
+    def rebuild(self, mode: Any = "dirty", families: Sequence[Family] = (SALES,)) -> Report:
         """Run the job's own function in the test's Spark session."""
+        request = RebuildRequest(mode)
         return rebuild(
-            RebuildJob(
-                self.spark, self.session, self.settings, RebuildRequest(mode), families, dry_run
-            )
+            RebuildJob(lambda: self.spark, self.session, self.settings, request, families)
         )
 
-    def stage(self, mode: str = "dirty") -> Stage:
+    def stage(
+        self, mode: str = "dirty", families: Sequence[Family] = (*FAMILIES.values(),)
+    ) -> Stage:
         """Rebuild, and look at what is served then."""
         before = compiled_classes(self.spark)
-        report = self.rebuild(mode, families=[*FAMILIES.values()])
+        report = self.rebuild(mode, families)
         days = self.days()
         return Stage(report, days, self.cells(days), compiled_classes(self.spark) - before)
 

@@ -14,6 +14,7 @@ from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement
 
 from batch_layer.views.compute.scope import Claim
+from batch_layer.views.publish import pointer
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
 from runtime.connect import cassandra_session
 from tally.config.settings import Settings
@@ -215,10 +216,10 @@ def test_flip_of_whole_years_is_one_transaction(table: PointerTable) -> None:
     assert serving(table) == dict.fromkeys(days, 1)
 
 
-def history(session: Session, table: PointerTable) -> list[int]:
+def history(session: Session, table: PointerTable, day: date = MONDAY) -> list[int]:
     rows = session.execute(
         "SELECT generation FROM batch_pointer_history WHERE family = %s AND day = %s",
-        [table.family, MONDAY],
+        [table.family, day],
     )
     return [row.generation for row in rows]
 
@@ -232,13 +233,27 @@ def test_every_flip_is_kept_in_the_history_newest_first(
     assert history(session, table) == [3, 2, 1]
 
 
+class Crash(Exception):
+    """What the death of a run is in these tests."""
+
+
+def crash_after_flip(table: PointerTable, *days: date) -> None:
+    """Publish the days by a run that dies before it writes its history."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pointer, "write_rows", raise_crash)
+        with pytest.raises(Crash):
+            table.flip(claims(*days), generation(table, table.take_token()))
+
+
+def raise_crash(*_arguments: object) -> None:
+    raise Crash
+
+
 def test_history_that_a_crash_left_out_is_made_good_by_the_next_run(
     table: PointerTable, session: Session
 ) -> None:
-    table.flip(claims(MONDAY), generation(table, table.take_token()))
-    session.execute(
-        "DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY]
-    )
+    crash_after_flip(table, MONDAY)
+    assert history(session, table) == []
 
     table.record_history()
     table.record_history()
@@ -246,17 +261,26 @@ def test_history_that_a_crash_left_out_is_made_good_by_the_next_run(
     assert history(session, table) == [1]
 
 
-def test_what_a_flip_replaces_is_in_the_history_also_when_its_run_died_before_it_came_to_that(
+def test_flip_after_a_crash_also_records_days_that_it_does_not_replace(
     table: PointerTable, session: Session
 ) -> None:
-    table.flip(claims(MONDAY), generation(table, table.take_token()))
-    session.execute(
-        "DELETE FROM batch_pointer_history WHERE family = %s AND day = %s", [table.family, MONDAY]
-    )
+    crash_after_flip(table, MONDAY, TUESDAY)
 
+    table.flip(claims(TUESDAY), generation(table, table.take_token()))
+    table.record_history()
+
+    assert history(session, table) == [1] and history(session, table, TUESDAY) == [2, 1]
+
+
+def test_recorded_history_is_not_written_again(
+    table: PointerTable, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table.flip(claims(MONDAY), generation(table, table.take_token()))
 
-    assert history(session, table) == [2, 1]
+    monkeypatch.setattr(pointer, "write_rows", raise_crash)
+    table.record_history()
+
+    assert history(session, table) == [1]
 
 
 @pytest.mark.parametrize("error", LOST_ANSWERS, ids=["client", "coordinator", "unknown"])

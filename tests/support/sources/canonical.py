@@ -23,6 +23,7 @@ from tally.events.identity import (
     fingerprint,
     interval_id,
     partition_number,
+    reversal_id,
     sensor_key,
 )
 from tally.people.visits import UNKNOWN_HOURS
@@ -68,6 +69,22 @@ def receipt(
                 total_minor=cents,
             ),
         ),
+    )
+
+
+def void_of(taken: CanonicalReceipt, happened_at: datetime) -> CanonicalReceipt:
+    """What takes a receipt back."""
+    return msgspec.structs.replace(
+        taken,
+        event_id=reversal_id(taken.event_id),
+        happened_at=format_utc(happened_at),
+        received_at=format_utc(happened_at),
+        fingerprint=fingerprint(["void", taken.event_id]),
+        kind="void",
+        receipts=-taken.receipts,
+        gross_minor=-taken.gross_minor,
+        units_milli=-taken.units_milli,
+        lines=(),
     )
 
 

@@ -1,61 +1,18 @@
-"""What the master dataset says that it holds, version by version, and what is refused when Kafka
-does not fit it."""
+"""Where the ingest goes on, and what is refused when Kafka does not fit what the master holds."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
-from batch_layer.master.positions import (
-    EMPTY_EXTENT,
-    MasterExtent,
-    Snapshot,
-    newest_snapshot,
-    read_extent,
-    refuse_other_log,
-    starting_offsets,
-)
+from batch_layer.master.extent import EMPTY_EXTENT, MasterExtent
+from batch_layer.master.positions import refuse_other_log, starting_offsets
 from runtime.kafka.log_identity import RecordFingerprint
 from runtime.kafka.topics import Bounds
 from runtime.records.gaps import AcceptedGap, skip_gaps
 from tally.errors import DataLoss
 
-ROW = pa.table({"a": [1]})
-FIRST, SECOND = (
-    MasterExtent({"sales": "id-1"}, {"sales": {0: 5}}),
-    MasterExtent({"sales": "id-1"}, {"sales": {0: 9}}),
-)
+FIRST = MasterExtent({"sales": "id-1"}, {"sales": {0: 5}})
 KEPT = {"sales": {0: Bounds(0, 20)}}
-
-
-def append(path: Path, held: MasterExtent | None) -> None:
-    note = CommitProperties(custom_metadata={"userMetadata": held.to_metadata()}) if held else None
-    write_deltalake(path, ROW, mode="append", commit_properties=note)
-
-
-def test_newest_note_counts_also_behind_a_commit_without_one(tmp_path: Path) -> None:
-    for held in (FIRST, SECOND, None):
-        append(tmp_path, held)
-
-    assert read_extent(tmp_path) == SECOND
-
-
-def test_an_older_version_is_not_credited_with_later_appends(tmp_path: Path) -> None:
-    for held in (None, FIRST, SECOND, None):
-        append(tmp_path, held)
-
-    assert [read_extent(tmp_path, version) for version in range(4)] == [
-        EMPTY_EXTENT,
-        FIRST,
-        SECOND,
-        SECOND,
-    ]
-
-
-def test_a_folder_without_a_table_holds_nothing(tmp_path: Path) -> None:
-    assert read_extent(tmp_path) == EMPTY_EXTENT
 
 
 def test_ingest_goes_on_where_the_table_ends() -> None:
@@ -76,13 +33,6 @@ def test_topic_created_anew_stops_the_ingest() -> None:
 
 LAST = RecordFingerprint(4, 1_500_000_000_000, "aa")
 MARKED = MasterExtent({"sales": "id-1"}, {"sales": {0: 5}}, {"sales": {0: LAST}})
-
-
-def test_snapshot_is_a_version_and_what_that_version_holds(tmp_path: Path) -> None:
-    for held in (FIRST, MARKED, None):
-        append(tmp_path, held)
-
-    assert newest_snapshot(tmp_path) == Snapshot(2, MARKED)
 
 
 def test_same_last_record_is_the_same_log() -> None:

@@ -12,6 +12,7 @@ from tests.unit.architecture.counts.sources import module_name, parsed, python_f
 # Properties and methods of Settings, with the settings that they read.
 DERIVED: Mapping[str, tuple[str, ...]] = {
     "master_path": ("home",),
+    "first_copies_path": ("home",),
     "registry": ("stores_file", "home"),
     "checkpoint": ("checkpoints", "home"),
     "lateness_seconds": ("lateness",),

@@ -26,7 +26,12 @@ NOT_PASSED: dict[str | tuple[str, str], str] = {
     ("normaliser", "TALLY_KEY_FOLDER"): "the keys of devices are the gateway's alone",
 }
 # Jobs that Airflow's scheduler starts.
-SCHEDULED = ("batch_layer.views.rebuild", "batch_layer.views.baselines")
+SCHEDULED = (
+    "batch_layer.master.maintenance",
+    "batch_layer.views.baselines",
+    "batch_layer.views.proof",
+    "batch_layer.views.rebuild",
+)
 
 
 def started() -> list[tuple[str, str]]:

@@ -65,6 +65,7 @@ def test_all_pointers_of_a_family_lie_in_one_partition() -> None:
     assert {name for name, kind in pointer.columns.items() if kind.endswith("static")} == {
         "last_token",
         "flip_token",
+        "recorded_token",
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from runtime.process.files import lock_folder
 from speed_layer import driver, job
-from speed_layer.checkpoint_files import compute_floor
+from speed_layer.floor import compute_floor
 from speed_layer.session import StartOptions, read_canonical_stream
 from speed_layer.supervisor import query_error as failed
 from tally.config.settings import Settings

@@ -59,16 +59,13 @@ class World:
 
     def delivered(self) -> set[str]:
         """The messages that have come to a good end, by key."""
-        return {one.message_id for one in self.stored() if one.outcome == "delivered"}
-
-    def stored(self) -> list[WebhookMessage]:
-        """Every state of each message that the service has stored."""
         kept = [
             decode_record(bytes(value))
             for one in read_to_end(self.settings, [DELIVERIES])
             if (value := one.value())
         ]
-        return [one for one in kept if isinstance(one, WebhookMessage)]
+        messages = [one for one in kept if isinstance(one, WebhookMessage)]
+        return {one.message_id for one in messages if one.outcome == "delivered"}
 
     def _send(self, records: list[tuple[str, str, bytes, int]]) -> None:
         producer = connected_producer(self.settings)

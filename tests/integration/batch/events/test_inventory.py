@@ -59,9 +59,7 @@ def parts(
         spark.conf.set(name, value)
     begun = window_start(datetime.now(UTC))
     with cassandra_session(settings) as session, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            "batch_layer.views.publish.publication.read_broker_time", lambda _settings: begun
-        )
+        patched.setattr("batch_layer.views.compute.plan.read_broker_time", lambda _settings: begun)
         for family in FAMILIES:
             declare_backfill(session, family, (MONDAY, WEDNESDAY), "the story")
         yield Parts(spark, session, settings)

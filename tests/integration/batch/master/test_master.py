@@ -2,8 +2,8 @@
 
 import fcntl
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from threading import Event
 
 import pytest
@@ -11,13 +11,15 @@ from cassandra.cluster import Session
 from deltalake import DeltaTable
 from msgspec.structs import replace
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from batch_layer.master import ingest as ingest_module
+from batch_layer.master.extent import MasterExtent, read_extent
+from batch_layer.master.files import FilePart
 from batch_layer.master.ingest import QUERY, start_ingest
-from batch_layer.master.positions import MasterExtent, Snapshot, read_bounds_by_topic, read_extent
+from batch_layer.master.positions import read_bounds_by_topic
 from batch_layer.master.progress import IngestWatch
-from batch_layer.master.table import append
+from batch_layer.master.table import MasterTable
 from runtime.kafka.reader import read_to_end
 from runtime.registry.sources import FAMILIES
 from tally.config.settings import Settings
@@ -142,14 +144,15 @@ def test_append_between_reading_the_table_and_appending_is_noticed_and_nothing_i
     path = batch_settings.master_path
     send_receipts(batch_settings, 510, 5)
 
-    def another_appends_first(
-        records: DataFrame, path: Path, seen: Snapshot, after: MasterExtent
-    ) -> None:
-        append(records, path, seen, after)
-        # The other one's commit bears another note: it read to another end.
-        append(records, path, seen, MasterExtent(after.topic_ids, after.until, {}))
+    real = MasterTable.append
 
-    monkeypatch.setattr("batch_layer.master.ingest.append", another_appends_first)
+    def another_appends_first(
+        self: MasterTable, parts: Sequence[FilePart], after: MasterExtent
+    ) -> None:
+        real(MasterTable.open(path), parts, after)
+        real(self, parts, after)
+
+    monkeypatch.setattr(MasterTable, "append", another_appends_first)
     with pytest.raises(
         StreamingQueryException, match="another ingester has appended since version"
     ):
@@ -175,8 +178,8 @@ def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
         for topic, fingerprints in held.fingerprints.items()
     }
     monkeypatch.setattr(
-        "batch_layer.master.ingest.read_extent",
-        lambda _path: MasterExtent(held.topic_ids, held.until, other),
+        "batch_layer.master.table.load_extent",
+        lambda _table: MasterExtent(held.topic_ids, held.until, other),
     )
 
     with pytest.raises(DataLoss, match="is not the one that the master dataset holds"):

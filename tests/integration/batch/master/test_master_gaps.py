@@ -7,8 +7,9 @@ import pytest
 from cassandra.cluster import Session
 from confluent_kafka import TopicPartition
 
+from batch_layer.master.extent import read_extent
 from batch_layer.master.ingest import QUERY
-from batch_layer.master.positions import read_bounds_by_topic, read_extent
+from batch_layer.master.positions import read_bounds_by_topic
 from ops.gaps import accept, find_open_gap, find_open_gaps
 from runtime.connect import kafka_admin
 from runtime.records.gaps import read_gaps

@@ -7,7 +7,7 @@ import msgspec
 from cassandra.cluster import Session
 from deltalake import DeltaTable
 
-from batch_layer.master.positions import read_extent
+from batch_layer.master.extent import read_extent
 from runtime.registry.sources import FAMILIES
 from tally.config.settings import Settings
 from tests.integration.batch.conftest import Ingest

@@ -74,8 +74,8 @@ def send_raw(settings: Settings) -> datetime:
     return datetime.fromtimestamp(stamps[0] / 1000, UTC)
 
 
-def pinned(spark: SparkSession, settings: Settings, now: datetime) -> Pin:
-    return pin_master(spark, settings, SALES, now)[0]
+def pinned(settings: Settings, now: datetime) -> Pin:
+    return pin_master(settings, SALES, now)
 
 
 def test_nothing_waits_and_everything_until_now_is_claimed(
@@ -83,7 +83,7 @@ def test_nothing_waits_and_everything_until_now_is_claimed(
 ) -> None:
     now = datetime.now(UTC)
 
-    assert pinned(spark, batch_settings, now).through == dict.fromkeys(
+    assert pinned(batch_settings, now).through == dict.fromkeys(
         range(batch_settings.partitions), now
     )
 
@@ -95,13 +95,13 @@ def test_record_before_the_normaliser_holds_back_what_is_covered(
     send_raw(batch_settings)
     now = read_broker_time(batch_settings)
 
-    behind = pinned(spark, batch_settings, now)
+    behind = pinned(batch_settings, now)
     normalise_all(batch_settings)
 
     assert set(behind.through.values()) == {
         arrival.replace(microsecond=arrival.microsecond // 1000 * 1000)
     }
-    assert set(pinned(spark, batch_settings, now).through.values()) == {now}
+    assert set(pinned(batch_settings, now).through.values()) == {now}
 
 
 def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
@@ -115,7 +115,7 @@ def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
     producer.flush(30)
     monkeypatch.setattr(pin, "TIMEOUT_SECONDS", 2.0)
 
-    through = pinned(spark, batch_settings, now).through
+    through = pinned(batch_settings, now).through
     ending = Timer(1.0, producer.commit_transaction)
     ending.start()
     kept, still_open = stable_offsets(batch_settings, "sales")
@@ -135,7 +135,7 @@ def test_record_before_the_master_holds_back_its_partition(
     send(batch_settings, "sales", late)
     now, own = datetime.now(UTC), partition_number(STORE, batch_settings.partitions)
 
-    behind = pinned(spark, batch_settings, now)
+    behind = pinned(batch_settings, now)
     ingest()
 
     # The earliest arrival of them, wherever it lies: catching up, the normaliser goes by event
@@ -144,14 +144,14 @@ def test_record_before_the_master_holds_back_its_partition(
         **dict.fromkeys(range(batch_settings.partitions), now),
         own: MORNING + timedelta(hours=1),
     }
-    assert set(pinned(spark, batch_settings, now).through.values()) == {now}
+    assert set(pinned(batch_settings, now).through.values()) == {now}
 
 
 def test_of_records_that_kafka_no_longer_keeps_nothing_is_claimed(
     spark: SparkSession, batch_settings: Settings
 ) -> None:
     assert oldest_canonical(
-        spark, batch_settings, "sales", until={0: 5}, kept={0: Bounds(7, 9), 1: Bounds(0, 0)}
+        batch_settings, "sales", until={0: 5}, kept={0: Bounds(7, 9), 1: Bounds(0, 0)}
     ) == {0: UNKNOWN_PAST}
 
 
@@ -167,13 +167,19 @@ def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
         def now(cls, tz: tzinfo | None = None) -> "Ahead":
             return cls.fromtimestamp(time.time() + 3600, tz)
 
-    for module in ("publish.publication", "compute.pin", "publish.pointer", "compute.scope"):
+    for module in (
+        "publish.publication",
+        "compute.plan",
+        "compute.pin",
+        "publish.pointer",
+        "compute.scope",
+    ):
         monkeypatch.setattr(f"batch_layer.views.{module}.datetime", Ahead, raising=False)
     today = datetime.now(UTC)
     send(batch_settings, "sales", [receipt(STORE, 9, today)])
     ingest()
 
-    rebuild(RebuildJob(spark, session, batch_settings, RebuildRequest("dirty"), families=[SALES]))
+    rebuild(RebuildJob(lambda: spark, session, batch_settings, RebuildRequest(), [SALES]))
     arrival = send_raw(batch_settings)
 
     pointer = PointerTable(session, SALES.name).current()[today.date()]
@@ -209,7 +215,6 @@ def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
     assert producer.flush(30) == 0
 
     oldest = oldest_canonical(
-        spark,
         batch_settings,
         "sales",
         held,

@@ -11,11 +11,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from runtime.registry.sources import SALES, TRAFFIC
 from speed_layer.checkpoint_files import (
     StartPosition,
-    compute_floor,
-    floor_above,
     load_start_position,
     resolve_start_position,
 )
+from speed_layer.floor import compute_floor, latest_below
 from speed_layer.job import parse_starting_offsets
 from speed_layer.session import Driver, StartOptions
 from speed_layer.state.records import parse_reports
@@ -86,16 +85,16 @@ def test_negative_control_without_a_floor_two_unequal_sets_tie_and_the_row_is_wr
     assert query.totals() == [(2, 900), (1, 100)]
 
 
-def test_floor_is_the_end_of_the_latest_window_below_the_starting_offsets(
+def test_latest_record_below_the_starting_offsets_is_found_in_all_partitions(
     speed_spark: SparkSession,
 ) -> None:
     master = master_of(speed_spark, (0, 0, OLD), (0, 1, OLD - WEEK), (0, 2, NOON), (1, 7, NOON))
 
-    assert floor_above(master, "sales", {0: 2, 1: 7}) == OLD_END
+    assert latest_below(master, {0: 2, 1: 7}) == OLD
 
 
-def test_nothing_below_the_starting_offsets_means_no_floor(speed_spark: SparkSession) -> None:
-    assert floor_above(master_of(speed_spark, (0, 3, NOON)), "sales", {0: 3}) is None
+def test_nothing_below_the_starting_offsets_is_found(speed_spark: SparkSession) -> None:
+    assert latest_below(master_of(speed_spark, (0, 3, NOON)), {0: 3}) is None
 
 
 def resolve_position(
@@ -115,9 +114,10 @@ def resolve_position(
 def test_start_position_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoint(
     query: SpeedQuery,
 ) -> None:
-    master_of(query.spark, (0, 0, OLD), (0, 1, NOON)).write.format("delta").save(
-        str(query.settings.master_path)
-    )
+    # In one file, across the offset at which the query begins.
+    master_of(query.spark, (0, 0, OLD), (0, 1, NOON)).coalesce(1).write.format("delta").partitionBy(
+        "source"
+    ).save(str(query.settings.master_path))
     query.session.execute(
         "INSERT INTO master_position (family, partition, until) VALUES ('sales', 0, 2)"
     )

@@ -10,8 +10,8 @@ from speed_layer.checkpoint_files import (
     StartPosition,
     TopicCheckpoint,
     TopicIdentity,
-    compute_floor,
 )
+from speed_layer.floor import compute_floor
 from speed_layer.progress import Progress, progress_file
 from speed_layer.session import Driver, StartOptions
 from speed_layer.state.records import parse_reports

@@ -193,7 +193,9 @@ def test_of_days_with_revised_rules_of_stores_the_definition_has_changed() -> No
 def test_days_left_to_the_speed_layer_have_moved_when_its_epoch_rises() -> None:
     memory = filled()
     day = date(2026, 3, 29)
-    memory.mark_evaluated(("sales", day), EvaluatedDay(7, 1, SpeedEpoch(1)))
+    noon = to_millis(at("2026-03-29T12:00"))
+    evaluated = EvaluatedDay(7, 1, SpeedEpoch(1), covered_until=noon)
+    memory.mark_evaluated(("sales", day), evaluated)
     half = flip("2026-03-29", 7, "2026-03-29T01:00", 0, covered_until="2026-03-29T12:00")
     before = find_changed_days(memory, "sales", [day], {day: half}, Epochs(1))
 
@@ -203,7 +205,21 @@ def test_days_left_to_the_speed_layer_have_moved_when_its_epoch_rises() -> None:
     risen = find_changed_days(memory, "sales", [day], {day: half}, Epochs(1))
 
     assert [one.days for one in (before, same, risen)] == [(day,), (), (day,)]
-    assert risen.evaluated == {day: EvaluatedDay(7, 1, SpeedEpoch(2))}
+    assert risen.evaluated == {day: structs.replace(evaluated, speed=SpeedEpoch(2))}
+
+
+def test_day_of_which_the_same_generation_covers_more_is_evaluated_again() -> None:
+    memory, day = filled(), date(2026, 3, 29)
+    one, two = (
+        {day: flip("2026-03-29", 7, "2026-03-29T01:00", 0, covered_until=f"2026-03-29T{hour}:00")}
+        for hour in (12, 13)
+    )
+    first = find_changed_days(memory, "sales", [day], one, Epochs(1))
+    memory.mark_evaluated(("sales", day), first.evaluated[day])
+
+    found = [find_changed_days(memory, "sales", [day], served, Epochs(1)) for served in (one, two)]
+
+    assert [changed.everywhere for changed in found] == [(), (day,)]
 
 
 def test_settled_alerts_are_packed_and_come_back_only_where_their_windows_are_evaluated() -> None:

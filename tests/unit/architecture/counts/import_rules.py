@@ -54,9 +54,13 @@ OURS: dict[str, tuple[str, ...]] = {
     "speed_layer.state": BELOW,
     "speed_layer.state.sink": BELOW,
     "batch_layer": BELOW,
-    "batch_layer.master": BELOW,
-    "batch_layer.views.compute": (*BELOW, "batch_layer.master"),
-    "batch_layer.views.publish": (*BELOW, "batch_layer.views.compute"),
+    "batch_layer.links": BELOW,
+    "batch_layer.master": (*BELOW, "batch_layer.links"),
+    "batch_layer.views.compute": (*BELOW, "batch_layer.links", "batch_layer.master"),
+    "batch_layer.views.publish": (
+        *(*BELOW, "batch_layer.links", "batch_layer.master"),
+        "batch_layer.views.compute",
+    ),
     # The serving layer, from the tables to an answer.
     "serving": BELOW,
     "serving.storage": BELOW,

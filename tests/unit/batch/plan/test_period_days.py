@@ -1,12 +1,10 @@
 """Named days of a family read from presences are rebuilt with those of their key periods."""
 
 from datetime import date
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from batch_layer.views.compute.computation import period_days
+from batch_layer.views.compute.plan import period_days
 from runtime.registry.sources import FAMILIES
 from tally.config.settings import Settings
 
@@ -14,10 +12,8 @@ DAYS = [date(2026, 11, number) for number in range(20, 28)]
 
 
 def around(family: str, days: list[date], key_days: int) -> list[int]:
-    """Days of the month, of a master with records on all of DAYS but the last, which is served."""
-    survey = SimpleNamespace(until=lambda: dict.fromkeys(DAYS[:-1]))
-    pinned: Any = SimpleNamespace(survey=survey, current={DAYS[-1]: None})
-    found = period_days(Settings(key_days=key_days), FAMILIES[family], pinned, days)
+    """Days of the month, where DAYS are known."""
+    found = period_days(Settings(key_days=key_days), FAMILIES[family], DAYS, days)
     return sorted(day.day for day in found)
 
 

@@ -77,33 +77,31 @@ def test_malformed_days_are_refused(text: str) -> None:
 
 
 def test_day_whose_records_are_all_within_the_pin_is_clean() -> None:
-    assert dirty_days(scope({MONDAY: 10}), published(*WEEK), []) == set()
+    assert dirty_days(scope({MONDAY: 10}), published(*WEEK)) == {}
 
 
 def test_day_with_a_record_beyond_the_pin_is_dirty() -> None:
-    assert dirty_days(scope({MONDAY: 10, TUESDAY: 11}), published(*WEEK), []) == {TUESDAY}
+    assert dirty_days(scope({MONDAY: 10, TUESDAY: 11}), published(*WEEK)) == {TUESDAY: "records"}
 
 
 def test_day_with_records_in_a_partition_that_was_not_pinned_is_dirty() -> None:
     assert dirty_days(
-        RebuildScope(EPOCHS, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK), []
-    ) == {MONDAY}
+        RebuildScope(EPOCHS, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK)
+    ) == {MONDAY: "records"}
 
 
 def test_day_never_built_is_dirty_also_when_nothing_happened_on_it() -> None:
-    assert dirty_days(scope({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY), []) == {
-        TUESDAY,
-        WEDNESDAY,
-    }
+    found = dirty_days(scope({MONDAY: 10, WEDNESDAY: 9}), published(MONDAY))
+
+    assert found == dict.fromkeys((TUESDAY, WEDNESDAY), "never built")
 
 
 def test_past_day_without_records_is_built_without_waiting_for_a_later_one() -> None:
     arrived = coverage(first_arrival=day_start(MONDAY))
 
-    assert dirty_days(scope({MONDAY: 10}, arrived), published(MONDAY, by=arrived), []) == {
-        TUESDAY,
-        WEDNESDAY,
-    }
+    assert dirty_days(scope({MONDAY: 10}, arrived), published(MONDAY, by=arrived)) == dict.fromkeys(
+        (TUESDAY, WEDNESDAY), "never built"
+    )
 
 
 def test_receipts_of_wrong_clocks_make_their_own_days_and_no_others_dirty_and_only_once() -> None:
@@ -111,28 +109,35 @@ def test_receipts_of_wrong_clocks_make_their_own_days_and_no_others_dirty_and_on
     odd = [date(1, 1, 1), date(2000, 1, 1), date(2016, 6, 1), date(9999, 12, 31)]
     records = scope(dict.fromkeys([*odd, MONDAY], 10), arrived)
 
-    assert dirty_days(records, {}, []) == {*odd, *WEEK}
-    assert dirty_days(records, published(*odd, *WEEK, by=arrived), []) == set()
+    assert dirty_days(records, {}) == dict.fromkeys([*odd, *WEEK], "never built")
+    assert dirty_days(records, published(*odd, *WEEK, by=arrived)) == {}
 
 
 def test_day_published_before_it_had_ended_is_dirty_once_more_is_covered() -> None:
     noon, one = (coverage(datetime(2017, 3, 6, hour, tzinfo=UTC)) for hour in (12, 13))
 
-    assert dirty_days(scope({MONDAY: 10}, one), published(*WEEK, by=noon), []) == {MONDAY}
-    assert dirty_days(scope({MONDAY: 10}, noon), published(*WEEK, by=noon), []) == set()
+    assert dirty_days(scope({MONDAY: 10}, one), published(*WEEK, by=noon)) == {MONDAY: "coverage"}
+    assert dirty_days(scope({MONDAY: 10}, noon), published(*WEEK, by=noon)) == {}
 
 
 def test_day_that_claims_what_lies_before_the_first_arrival_is_dirty() -> None:
     arrived = coverage(first_arrival=day_start(TUESDAY) + timedelta(hours=1))
 
-    assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK), []) == {MONDAY, TUESDAY}
-    assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK, by=arrived), []) == set()
+    assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK)) == {
+        MONDAY: "claims too much",
+        TUESDAY: "coverage",
+    }
+    assert dirty_days(scope({MONDAY: 10}, arrived), published(*WEEK, by=arrived)) == {}
 
 
 def test_day_declared_later_is_dirty_until_it_is_claimed() -> None:
     undeclared = coverage(first_arrival=NOW)
 
-    assert dirty_days(scope({MONDAY: 10}), published(MONDAY, by=undeclared), []) == set(WEEK)
+    assert dirty_days(scope({MONDAY: 10}), published(MONDAY, by=undeclared)) == {
+        MONDAY: "coverage",
+        TUESDAY: "never built",
+        WEDNESDAY: "never built",
+    }
 
 
 def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
@@ -143,32 +148,18 @@ def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
         )
     )
 
-    assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK), []) == {TUESDAY}
-    assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK, by=lost), []) == set()
+    assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK)) == {TUESDAY: "claims too much"}
+    assert dirty_days(scope({MONDAY: 10}, lost), published(*WEEK, by=lost)) == {}
 
 
 def test_day_of_an_earlier_definition_is_dirty() -> None:
     assert dirty_days(
-        scope({MONDAY: 10}), published(MONDAY, epoch=0) | published(TUESDAY, WEDNESDAY), []
-    ) == {MONDAY}
-
-
-def test_conflict_makes_the_day_of_its_first_copy_dirty_too() -> None:
-    assert dirty_days(
-        scope({MONDAY: 5, WEDNESDAY: 11}), published(*WEEK), [(WEDNESDAY, MONDAY)]
-    ) == {MONDAY, WEDNESDAY}
-
-
-def test_conflict_that_both_generations_know_makes_nothing_dirty() -> None:
-    assert (
-        dirty_days(scope({MONDAY: 5, TUESDAY: 10}), published(*WEEK), [(TUESDAY, MONDAY)]) == set()
-    )
+        scope({MONDAY: 10}), published(MONDAY, epoch=0) | published(TUESDAY, WEDNESDAY)
+    ) == {MONDAY: "definition"}
 
 
 def test_empty_master_has_no_dirty_days() -> None:
-    assert (
-        dirty_days(RebuildScope(EPOCHS, Coverage({0: NOW}, None, timedelta()), {}), {}, []) == set()
-    )
+    assert dirty_days(RebuildScope(EPOCHS, Coverage({0: NOW}, None, timedelta()), {}), {}) == {}
 
 
 def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> None:

@@ -1,0 +1,239 @@
+"""`python -m batch_layer.views.proof`: recomputes a sample of what is served, from all records.
+
+A rebuild of a day reads the day's files and its links to other days. The proof reads every record
+of the sampled stores and no link, and compares its rows with those that are served. Each day has
+another sample: some lanes of stores, and one month. A family that is read from presences is left
+out: its rows depend on the instant at which they were computed, and on no link.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+from cassandra.cluster import Session
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from batch_layer.links.first_copies import LANES, lane_of_store
+from batch_layer.master.table import read_version
+from batch_layer.views.compute.classification import classify_records
+from batch_layer.views.compute.computation import PinnedRecords, Survey, compute
+from batch_layer.views.compute.plan import RebuildPlan, plan_rebuild
+from batch_layer.views.compute.scope import RebuildRequest
+from batch_layer.views.publish.pointer import PointerTable
+from batch_layer.views.publish.publication import RebuildJob
+from batch_layer.views.publish.written_rows import column_names
+from runtime.cassandra.writes import chunks, read_many
+from runtime.connect import cassandra_session
+from runtime.process.job import run_job
+from runtime.registry.stores import load_families
+from runtime.spark.arrow import to_rows
+from runtime.spark.session import build_session
+from tally.config.settings import Settings
+from tally.errors import TallyError
+from tally.families.family import Family
+from tally.time.instants import assume_utc, to_millis
+from tally.time.windows import EPOCH
+
+LANES_AT_ONCE, SHOWN = 8, 3
+_GROUPS = LANES // LANES_AT_ONCE
+_DAYS_AT_ONCE = 20
+# A row by store, day (since 1970), window start (ms since 1970) and axes; its values.
+RowKey = tuple[Any, ...]
+RowsByKey = dict[RowKey, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Lanes of stores (ascending), and the served days of one month."""
+
+    lanes: Sequence[int]
+    days: Sequence[date]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How many rows of a family were compared, how many differ, and some that do."""
+
+    family: str
+    lanes: list[int]
+    first: date | None
+    last: date | None
+    rows: int
+    differ: int
+    examples: Sequence[str]
+
+
+def choose_sample(number: int, days: Iterable[date]) -> Sample:
+    """The sample of this number: all lanes of one month before those of the next."""
+    by_month: defaultdict[tuple[int, int], list[date]] = defaultdict(list)
+    for day in sorted(days):
+        by_month[day.year, day.month].append(day)
+    round_number, group = divmod(number, _GROUPS)
+    months = [*by_month.values()]
+    chosen = months[-1 - round_number % len(months)] if months else []
+    return Sample(range(group * LANES_AT_ONCE, (group + 1) * LANES_AT_ONCE), chosen)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prove; return the exit code: 0 all rows are equal, 1 some differ, 2 usage."""
+    parser = argparse.ArgumentParser(
+        prog="python -m batch_layer.views.proof",
+        description="Recompute a sample of what is served from all records, and compare.",
+    )
+    parser.add_argument("--number", type=int, help="of the sample (default: today's)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = parser.parse_args(argv)
+    today = (datetime.now(UTC).date() - EPOCH.date()).days
+    number = today if given.number is None else given.number
+
+    def work() -> None:
+        settings = Settings.load()
+        families = [*load_families(settings).values()]
+        with cassandra_session(settings) as session:
+            build_spark = partial(build_session, settings, "tally-proof")
+            job = RebuildJob(build_spark, session, settings, RebuildRequest(), families)
+            proofs = [prove(job, family, number) for family in families if family.reading is None]
+        print_proofs(proofs, is_json=given.json)
+        if wrong := [proof.family for proof in proofs if proof.differ]:
+            raise TallyError(
+                f"rows of {', '.join(wrong)} differ from their records; `tally rebuild --full`"
+                " publishes them again"
+            )
+
+    return run_job("proof", work)
+
+
+def prove(job: RebuildJob, family: Family, number: int) -> Proof:
+    """Recompute the sample of a family, and compare it with what is served."""
+    current = PointerTable(job.session, family.name).current()
+    plan = plan_rebuild(job.session, job.settings, RebuildRequest(), family, current)
+    # A dirty day is not what its records say, and need not be until the next rebuild.
+    sample = choose_sample(number, current.keys() - plan.reasons.keys() | plan.kept.keys())
+    found, served = RowsByKey(), RowsByKey()
+    if sample.days:
+        records = read_lanes(job, plan, sample.lanes)
+        stores = {row["store_id"] for row in records.select("store_id").distinct().collect()}
+        found = compute_rows(job, plan, records, sample.days)
+        stores |= read_store_ids(job.session, family, sample.lanes)
+        served = read_served(job.session, plan, stores, sample.days)
+    differ = sorted(
+        key for key in found.keys() | served.keys() if found.get(key) != served.get(key)
+    )
+    shown = [f"{key}: {served.get(key)} and not {found.get(key)}" for key in differ[:SHOWN]]
+    first, last = (sample.days[0], sample.days[-1]) if sample.days else (None, None)
+    rows = len(found.keys() | served.keys())
+    return Proof(family.name, [*sample.lanes], first, last, rows, len(differ), shown)
+
+
+def read_lanes(job: RebuildJob, plan: RebuildPlan, lanes: Sequence[int]) -> DataFrame:
+    """All records of the lanes' stores at the pinned version.
+
+    In:  lanes: 0 to 255.
+    Out: master records as read_version().
+    """
+    master = read_version(job.spark, job.settings.master_path, plan.pin.version)
+    lane = F.crc32(F.encode("store_id", "UTF-8")) % LANES
+    return master.where((F.col("source") == plan.family.name) & lane.isin([*lanes]))
+
+
+def compute_rows(
+    job: RebuildJob, plan: RebuildPlan, records: DataFrame, days: Sequence[date]
+) -> RowsByKey:
+    """The rows that these records give on the days.
+
+    In:  master records as read_version(), of all days.
+    Out: the rows by their keys.
+    """
+    family = plan.family
+    fates = classify_records(records).persist()
+    try:
+        pinned = PinnedRecords(plan.pin, records, fates, Survey([]), plan.current)
+        rows = compute(job.spark, job.settings, family, pinned, days).rows
+        plain = {
+            "day": F.unix_date("day").alias("day"),
+            "window_start": F.unix_millis("window_start").alias("window_start"),
+        }
+        names = column_names(family)
+        table = rows.select(*(plain.get(name, F.col(name)) for name in names)).toArrow()
+        return dict(_by_key(family, to_rows(table)))
+    finally:
+        fates.unpersist()
+
+
+def read_store_ids(session: Session, family: Family, lanes: Sequence[int]) -> set[str]:
+    """The known stores of the lanes, also those that the records do not have."""
+    rows = session.execute("SELECT store_id FROM store_activity WHERE family = %s", [family.name])
+    return {row.store_id for row in rows if lane_of_store(row.store_id) in lanes}
+
+
+def read_served(
+    session: Session, plan: RebuildPlan, stores: Iterable[str], days: Sequence[date]
+) -> RowsByKey:
+    """The rows that are served of the stores on the days."""
+    by_generation: defaultdict[int, list[date]] = defaultdict(list)
+    for day in days:
+        by_generation[plan.current[day].generation].append(day)
+    names = ", ".join(f'"{name}"' for name in column_names(plan.family))
+    query = session.prepare(
+        f"SELECT {names} FROM {plan.family.batch_table}"
+        " WHERE store_id = ? AND day IN ? AND generation = ?"
+    )
+    bindings = [
+        (store, chunk, generation)
+        for store in sorted(stores)
+        for generation, own in by_generation.items()
+        for chunk in chunks(own, _DAYS_AT_ONCE)
+    ]
+    answers = read_many(session, query, bindings)
+    return {
+        key: values
+        for rows in answers
+        for key, values in _by_key(plan.family, (_to_plain(row) for row in rows))
+    }
+
+
+def _by_key(family: Family, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[RowKey, Any]]:
+    keys = len(("store_id", "day", *family.row_key))
+    for row in rows:
+        values = tuple(map(_plain_value, row))
+        yield values[:keys], values[keys:]
+
+
+def _to_plain(row: Sequence[Any]) -> Sequence[Any]:
+    store_id, day, start, *values = row
+    return (store_id, day.days_from_epoch, to_millis(assume_utc(start)), *values)
+
+
+def _plain_value(value: Any) -> Any:
+    """The same value, in the form that both Arrow and Cassandra's driver give."""
+    if isinstance(value, Mapping):
+        return tuple(map(_plain_value, value.values()))
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain_value, value))
+    return value
+
+
+def print_proofs(proofs: Sequence[Proof], *, is_json: bool) -> None:
+    """Print what was compared: one JSON object, or a line for each family."""
+    if is_json:
+        print(msgspec.json.encode({"proofs": proofs}).decode())
+        return
+    for proof in proofs:
+        lanes = f"lanes {proof.lanes[0]} to {proof.lanes[-1]}"
+        days = f"{proof.first} to {proof.last}" if proof.first else "no day"
+        print(
+            f"{proof.family}, {lanes}, {days}: {proof.rows:,} rows compared, {proof.differ} differ"
+        )
+        for example in proof.examples:
+            print(f"  {example}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Chaos tests: the master dataset."""

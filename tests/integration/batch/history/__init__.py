@@ -1,0 +1,1 @@
+"""Rebuilds of a master with years of history."""

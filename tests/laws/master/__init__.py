@@ -1,0 +1,1 @@
+"""Laws: the master dataset."""
