@@ -21,7 +21,9 @@ def read_broker_time(settings: Settings) -> datetime:
     Each of them stamps a probe record; the earliest stamp is returned. Raises TallyError when one
     does not answer in time.
     """
-    producer = kafka_producer(settings, {"linger.ms": 0})
+    # Without idempotence, as a repeated probe does no harm: a producer with it may wait for 0.5 s
+    # before it asks for its id a second time.
+    producer = kafka_producer(settings, {"linger.ms": 0, "enable.idempotence": False})
     stamps: list[tuple[int, int]] = []
     sender = BlockingProducer(
         producer, TIMEOUT_SECONDS, lambda message: stamps.append(message.timestamp())
