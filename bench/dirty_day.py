@@ -41,6 +41,7 @@ DAYS_A_MONTH, LATE = 30, 10
 POLL_SECONDS = 0.05
 MAX_RATIO, MAX_SECONDS = 1.2, 1.0
 FILES_READ = "number of files read"
+Command = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,17 @@ def make_days(stores: int, receipts: int, days: Sequence[date]) -> Iterator[Cano
 
 def make_late(run: int, day: date) -> Iterator[CanonicalReceipt]:
     """Receipts of the day that no other run has sent."""
+    at = day_start(day) + timedelta(hours=20)
     for store in range(LATE):
-        yield receipt(f"store-{store}", run, day_start(day) + timedelta(hours=20), 500)
+        yield receipt(f"store-{store}", run, at, 500)
 
 
-def run_command(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Cost, str]:
+def run_command(command: Command, variables: Mapping[str, str]) -> tuple[Cost, str]:
     """Run a command; return what it cost and its output. Raises SystemExit when it fails."""
-    began, cpu, javas = time.monotonic(), 0.0, set[int]()
+    cpu, javas = 0.0, set[int]()
+    began = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
-        with subprocess.Popen(command, env={**environment}, stdout=output) as job:
+        with subprocess.Popen(command, env={**variables}, stdout=output) as job:
             process = psutil.Process(job.pid)
             while job.poll() is None:
                 # A JVM outlives its Python process and is nobody's child then: the highest sum is
@@ -101,23 +104,25 @@ def rebuild_dirty(bench: Bench) -> tuple[Cost, dict[str, Any]]:
         events, defaults = Path(folder, "events"), Path(folder, "spark-defaults.conf")
         events.mkdir()
         options = {"enabled": "true", "compress": "false", "dir": f"file://{events}"}
-        lines = (f"spark.eventLog.{name} {value}" for name, value in options.items())
+        lines = [f"spark.eventLog.{name} {value}" for name, value in options.items()]
         defaults.write_text("\n".join(lines))
         cost, text = run_command(command, {**bench.environment, "SPARK_CONF_DIR": folder})
         report = json.loads(text.splitlines()[-1])
         # The JVM outlives its Python process by a second.
         while [*events.rglob("*.inprogress")]:
             time.sleep(POLL_SECONDS)
-        read = read_event_log(events)
-    return replace(cost, read_bytes=read[0], files=read[1], rows=report["rows"]), report
+        read_bytes, files = read_event_log(events)
+    cost = replace(cost, read_bytes=read_bytes, files=files, rows=report["rows"])
+    return cost, report
 
 
 def read_event_log(folder: Path) -> tuple[int, int]:
     """Bytes that the tasks of a Spark application have read, and files that its scans have."""
-    read_bytes, counters, counted = 0, set[int](), dict[int, int]()
-    # Checksums lie beside the events.
-    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".crc"]
-    for file in files:
+    read_bytes, counters = 0, set[int]()
+    counted: dict[int, int] = {}
+    for file in filter(Path.is_file, folder.rglob("*")):
+        if file.suffix == ".crc":
+            continue
         for line in file.read_text().splitlines():
             event = json.loads(line)
             metrics = event.get("Task Metrics") or {}
@@ -164,7 +169,8 @@ class GrowingHistory:
         cost, report = rebuild_dirty(self._bench)
         rows = f"batch_sales_15min WHERE generation = {report['generation']} ALLOW FILTERING"
         begin = day_start(self.day).timestamp() * 1000
-        wanted = {key: sold for key, sold in self._expected.items() if key[1] >= begin}
+        expected = self._expected
+        wanted = {key: expected[key] for key in expected if key[1] >= begin}
         refuse_wrong_rows("rebuild", read_rows(self._session, rows), wanted)
         return cost
 
@@ -180,11 +186,12 @@ def show(costs: Mapping[int, Sequence[Cost]]) -> None:
     table = Table("months", "processor s (range)", "MB read", "files read", "rows", "seconds")
     for months, runs in costs.items():
         cpu, spread = median_and_range([run.cpu for run in runs], 1)
+        counts = [median(getattr(run, name) for run in runs) for name in ("files", "rows")]
         table.add_row(
             str(months),
             f"{cpu} ({spread})",
             f"{median(run.read_bytes for run in runs) / 1e6:.2f}",
-            *(f"{median(getattr(run, name) for run in runs):,.0f}" for name in ("files", "rows")),
+            *(f"{count:,.0f}" for count in counts),
             f"{median(run.seconds for run in runs):.1f}",
         )
     Console().print(table)
@@ -194,17 +201,18 @@ def is_flat(costs: Mapping[int, Sequence[Cost]]) -> bool:
     """Whether the greatest age costs at most MAX_RATIO of the least one, in every measure."""
     flat = True
     for name in ("cpu", "read_bytes", "files", "rows"):
-        least, greatest = (
-            median(getattr(run, name) for run in costs[months]) for months in (AGES[0], AGES[-1])
-        )
-        ratio = greatest / least
+        medians = [median(getattr(run, name) for run in costs[months]) for months in AGES]
+        ratio = medians[-1] / medians[0]
         print(f"{name}: {ratio:.2f} times as much at {AGES[-1]} months as at {AGES[0]}")
         flat &= ratio <= MAX_RATIO
     return flat
 
 
 def compare_idle(bench: Bench, runs: int) -> bool:
-    """Whether a rebuild with nothing dirty takes at most MAX_SECONDS more than `tally --help`."""
+    """Whether a rebuild with nothing dirty takes at most MAX_SECONDS more than `tally --help`.
+
+    Raises SystemExit when something was dirty.
+    """
     help_command = [sys.executable, "-m", "ops.cli", "--help"]
     idle, helped = list[Cost](), list[Cost]()
     for _ in range(runs):
@@ -213,7 +221,8 @@ def compare_idle(bench: Bench, runs: int) -> bool:
         if report["rows"]:
             raise SystemExit(f"something was dirty: {report}")
         idle.append(cost)
-    more = median(run.seconds for run in idle) - median(run.seconds for run in helped)
+    seconds = [median(run.seconds for run in runs) for runs in (idle, helped)]
+    more = seconds[0] - seconds[1]
     javas = sum(run.javas for run in idle)
     print(f"nothing dirty: {more:+.2f} s against `tally --help`; {javas} Java processes")
     return more <= MAX_SECONDS and not javas

@@ -67,6 +67,8 @@ class IngestLinks:
 
     def _write(self, family: str, links: Links) -> None:
         write_headers(self.session, family, links)
-        changed = links.until.items()
-        days = ((family, to_date(day), number, end) for (day, number), end in changed)
+        days = (
+            (family, to_date(day), partition, until)
+            for (day, partition), until in links.until.items()
+        )
         upsert_days(self.session, days)

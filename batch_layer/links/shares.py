@@ -20,22 +20,29 @@ _BEGIN = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})T{SHARE}")
 _NUMBER = len(":1")
 
 
+# By store and interval, the numbers of the days on which its shares lie.
+_Crossing = defaultdict[tuple[str, str], set[int]]
+
+
+def _new_crossing() -> _Crossing:
+    return defaultdict(set)
+
+
 def link_shares(files: Sequence[str], files_of_day: FilesOfDay) -> Links:
     """The links of the shares in these files whose intervals begin on another day.
 
     files_of_day: all files of a UTC day, these among them.
     """
-    crossing: defaultdict[date, dict[tuple[str, str], set[int]]] = defaultdict(dict)
+    crossing: defaultdict[date, _Crossing] = defaultdict(_new_crossing)
     for headers in read_shares(files):
         for header in headers:
             for begin, interval in _find_begin(header):
-                days = crossing[begin].setdefault((header.store_id, interval), set())
-                days.add(header.day)
+                crossing[begin][header.store_id, interval].add(header.day)
     links = Links()
     for begin, intervals in crossing.items():
         names = sorted({interval for _, interval in intervals})
         for first in _find_firsts(read_named(files_of_day(begin), names)):
-            for day in intervals.get((first.store_id, first.event_id), ()):
+            for day in intervals[first.store_id, first.event_id]:
                 links.headers[day].add(first)
     return links
 

@@ -128,8 +128,9 @@ def _split_by_day(batch: pa.RecordBatch) -> Iterator[_DaySlice]:
     # 1,080 days 3 were exchanged with others (seen).
     keys = [batch[name] for name in PARTITIONED_BY]
     differs = [pc.not_equal(key[1:], key[:-1]) for key in keys]
-    borders = pc.indices_nonzero(reduce(pc.or_, differs)).to_pylist()
-    for begin, end in pairwise([0, *(border + 1 for border in borders), batch.num_rows]):
+    last_rows = pc.indices_nonzero(reduce(pc.or_, differs)).to_pylist()
+    begins = [0, *(row + 1 for row in last_rows)]
+    for begin, end in pairwise([*begins, batch.num_rows]):
         if begin < end:
             of = SourceDay(*(key[begin].as_py() for key in keys))
             yield _DaySlice(of, batch.slice(begin, end - begin))

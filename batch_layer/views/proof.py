@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -57,17 +58,20 @@ class Sample:
     days: Sequence[date]
 
 
+_Row = Sequence[Any]
+
+
 @dataclass(frozen=True)
 class Proof:
     """How many rows of a family were compared, how many differ, and some that do."""
 
     family: str
     lanes: list[int]
-    first: date | None
-    last: date | None
-    rows: int
-    differ: int
-    examples: Sequence[str]
+    first: date | None = None
+    last: date | None = None
+    rows: int = 0
+    differ: int = 0
+    examples: Sequence[str] = ()
 
 
 def choose_sample(number: int, days: Iterable[date]) -> Sample:
@@ -101,13 +105,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             job = RebuildJob(build_spark, session, settings, RebuildRequest(), families)
             proofs = [prove(job, family, number) for family in families if family.reading is None]
         print_proofs(proofs, is_json=given.json)
-        if wrong := [proof.family for proof in proofs if proof.differ]:
-            raise TallyError(
-                f"rows of {', '.join(wrong)} differ from their records; `tally rebuild --full`"
-                " publishes them again"
-            )
+        _refuse_differences(proofs)
 
     return run_job("proof", work)
+
+
+def _refuse_differences(proofs: Sequence[Proof]) -> None:
+    if wrong := [proof.family for proof in proofs if proof.differ]:
+        raise TallyError(
+            f"rows of {', '.join(wrong)} differ from their records; `tally rebuild --full`"
+            " publishes them again"
+        )
 
 
 def prove(job: RebuildJob, family: Family, number: int) -> Proof:
@@ -115,21 +123,31 @@ def prove(job: RebuildJob, family: Family, number: int) -> Proof:
     current = PointerTable(job.session, family.name).current()
     plan = plan_rebuild(job.session, job.settings, RebuildRequest(), family, current)
     # A dirty day is not what its records say, and need not be until the next rebuild.
-    sample = choose_sample(number, current.keys() - plan.reasons.keys() | plan.kept.keys())
-    found, served = RowsByKey(), RowsByKey()
-    if sample.days:
-        records = read_lanes(job, plan, sample.lanes)
-        stores = {row["store_id"] for row in records.select("store_id").distinct().collect()}
-        found = compute_rows(job, plan, records, sample.days)
-        stores |= read_store_ids(job.session, family, sample.lanes)
-        served = read_served(job.session, plan, stores, sample.days)
-    differ = sorted(
-        key for key in found.keys() | served.keys() if found.get(key) != served.get(key)
+    changed = plan.reasons.keys() - plan.kept.keys()
+    sample = choose_sample(number, current.keys() - changed)
+    if not sample.days:
+        return Proof(family.name, [*sample.lanes])
+    records = read_lanes(job, plan, sample.lanes)
+    found = compute_rows(job, plan, records, sample.days)
+    stores = {row["store_id"] for row in records.select("store_id").distinct().collect()}
+    stores |= read_store_ids(job.session, family, sample.lanes)
+    served = read_served(job.session, plan, stores, sample.days)
+    keys = found.keys() | served.keys()
+    differ = sorted(key for key in keys if found.get(key) != served.get(key))
+    shown = [_show_difference(key, served, found) for key in differ[:SHOWN]]
+    return Proof(
+        family.name,
+        [*sample.lanes],
+        first=sample.days[0],
+        last=sample.days[-1],
+        rows=len(keys),
+        differ=len(differ),
+        examples=shown,
     )
-    shown = [f"{key}: {served.get(key)} and not {found.get(key)}" for key in differ[:SHOWN]]
-    first, last = (sample.days[0], sample.days[-1]) if sample.days else (None, None)
-    rows = len(found.keys() | served.keys())
-    return Proof(family.name, [*sample.lanes], first, last, rows, len(differ), shown)
+
+
+def _show_difference(key: RowKey, served: RowsByKey, found: RowsByKey) -> str:
+    return f"{key}: {served.get(key)} and not {found.get(key)}"
 
 
 def read_lanes(job: RebuildJob, plan: RebuildPlan, lanes: Sequence[int]) -> DataFrame:
@@ -140,7 +158,8 @@ def read_lanes(job: RebuildJob, plan: RebuildPlan, lanes: Sequence[int]) -> Data
     """
     master = read_version(job.spark, job.settings.master_path, plan.pin.version)
     lane = F.crc32(F.encode("store_id", "UTF-8")) % LANES
-    return master.where((F.col("source") == plan.family.name) & lane.isin([*lanes]))
+    own = master.where(F.col("source") == plan.family.name)
+    return own.where(lane.isin([*lanes]))
 
 
 def compute_rows(
@@ -156,12 +175,8 @@ def compute_rows(
     try:
         pinned = PinnedRecords(plan.pin, records, fates, Survey([]), plan.current)
         rows = compute(job.spark, job.settings, family, pinned, days).rows
-        plain = {
-            "day": F.unix_date("day").alias("day"),
-            "window_start": F.unix_millis("window_start").alias("window_start"),
-        }
-        names = column_names(family)
-        table = rows.select(*(plain.get(name, F.col(name)) for name in names)).toArrow()
+        numbers = {"day": F.unix_date("day"), "window_start": F.unix_millis("window_start")}
+        table = rows.withColumns(numbers).select(*column_names(family)).toArrow()
         return dict(_by_key(family, to_rows(table)))
     finally:
         fates.unpersist()
@@ -192,21 +207,18 @@ def read_served(
         for chunk in chunks(own, _DAYS_AT_ONCE)
     ]
     answers = read_many(session, query, bindings)
-    return {
-        key: values
-        for rows in answers
-        for key, values in _by_key(plan.family, (_to_plain(row) for row in rows))
-    }
+    rows = map(_to_plain, chain.from_iterable(answers))
+    return dict(_by_key(plan.family, rows))
 
 
-def _by_key(family: Family, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[RowKey, Any]]:
+def _by_key(family: Family, rows: Iterable[_Row]) -> Iterator[tuple[RowKey, Any]]:
     keys = len(("store_id", "day", *family.row_key))
     for row in rows:
         values = tuple(map(_plain_value, row))
         yield values[:keys], values[keys:]
 
 
-def _to_plain(row: Sequence[Any]) -> Sequence[Any]:
+def _to_plain(row: _Row) -> _Row:
     store_id, day, start, *values = row
     return (store_id, day.days_from_epoch, to_millis(assume_utc(start)), *values)
 

@@ -199,9 +199,10 @@ def execute_transaction(
 
 def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     """The values of a pointer row in the order of the columns."""
-    generation = (run.family, day, run.kept.get(day, run.token), run.epochs.for_day(day))
+    generation = run.kept.get(day, run.token)
+    names = (run.family, day, generation, run.epochs.for_day(day))
     pins = (run.table_version, run.flipped_at, dict(run.pinned), dict(claim.through))
-    return (*generation, claim.covered_from, claim.covered_until, *pins)
+    return (*names, claim.covered_from, claim.covered_until, *pins)
 
 
 def _refuse_unless_newer(

@@ -162,7 +162,8 @@ def read_pinned(job: RebuildJob, plan: RebuildPlan, rebuilt: Sequence[date]) -> 
     """
     family, version, path = plan.family, plan.pin.version, job.settings.master_path
     if job.request.mode == "full":
-        records = read_version(job.spark, path, version).where(F.col("source") == family.name)
+        master = read_version(job.spark, path, version)
+        records = master.where(F.col("source") == family.name)
         fates = classify_records(records).persist()
     else:
         days = rebuilt

@@ -16,7 +16,7 @@ from speed_layer.checkpoint_files import (
 from speed_layer.floor import FileStatistics, read_statistics, refuse_unknown_past, survey_files
 from speed_layer.job import parse_starting_offsets
 from tally.errors import BadSettings, TallyError
-from tests.unit.batch.masters import NOON, append
+from tests.unit.batch.master.masters import NOON, append
 
 FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from batch_layer.links.reading import read_headers
 from batch_layer.links.shares import link_shares
 from batch_layer.master.files import SourceDay, write_file
-from tests.unit.batch.masters import COLUMNS, record
+from tests.unit.batch.master.masters import COLUMNS, record
 
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 INTERVAL = "traffic:7:door-1:2026-03-01T23:50:00.000Z"

@@ -22,7 +22,7 @@ from batch_layer.master.maintenance import (
 )
 from batch_layer.master.table import MasterTable
 from tally.errors import AlreadyRunning, TallyError
-from tests.unit.batch.masters import DAY, append, maintain_now, write_part
+from tests.unit.batch.master.masters import DAY, append, maintain_now, write_part
 
 RETENTION_DAYS = 2
 

@@ -21,7 +21,7 @@ from batch_layer.master.table import MasterTable
 from batch_layer.master.verify import verify
 from runtime.kafka.log_identity import fingerprint_record
 from tally.errors import AlreadyRunning, DataLoss
-from tests.unit.batch.masters import TOPIC_ID, append, maintain_now, record
+from tests.unit.batch.master.masters import TOPIC_ID, append, maintain_now, record
 
 # As librdkafka writes them, with + and /.
 TOPIC_IDS = st.binary(min_size=16, max_size=16).map(

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from batch_layer.master.table import MasterTable
 from batch_layer.master.verify import verify
 from tally.errors import TallyError
-from tests.unit.batch.masters import append, maintain_now, write_part
+from tests.unit.batch.master.masters import append, maintain_now, write_part
 
 
 def first_100(path: Path) -> MasterTable:

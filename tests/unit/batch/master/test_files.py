@@ -17,7 +17,7 @@ from batch_layer.master.files import MASTER_COLUMNS, write_days
 from batch_layer.master.progress import last_fingerprints
 from batch_layer.master.table import MasterTable
 from runtime.kafka.log_identity import RecordFingerprint
-from tests.unit.batch.masters import DAY, TOPIC_ID, record
+from tests.unit.batch.master.masters import DAY, TOPIC_ID, record
 
 # Source, days after DAY, partition; whether it can be read.
 PLACES = st.tuples(

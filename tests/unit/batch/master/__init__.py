@@ -1,0 +1,1 @@
+"""The master dataset on the disk: its files, extent, maintenance and verification."""
