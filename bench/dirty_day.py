@@ -41,7 +41,7 @@ DAYS_A_MONTH, LATE = 30, 10
 POLL_SECONDS = 0.05
 MAX_RATIO, MAX_SECONDS = 1.2, 1.0
 FILES_READ = "number of files read"
-Command = Sequence[str]
+CommandLine = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def make_late(run: int, day: date) -> Iterator[CanonicalReceipt]:
         yield receipt(f"store-{store}", run, at, 500)
 
 
-def run_command(command: Command, variables: Mapping[str, str]) -> tuple[Cost, str]:
+def run_command(command: CommandLine, variables: Mapping[str, str]) -> tuple[Cost, str]:
     """Run a command; return what it cost and its output. Raises SystemExit when it fails."""
     cpu, javas = 0.0, set[int]()
     began = time.monotonic()

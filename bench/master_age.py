@@ -2,14 +2,16 @@
 
 `python -m bench.master_age` makes the logs of 1, 30 and 60 days by bulk commits: of files that are
 named and not there, as many as hourly maintenance leaves, and those that it has removed in the last
-two days. Then real appends follow in turn, each with a Parquet file for each source, as the ingest
-makes them every 30 s. What Spark does before does not depend on the table, and is left out.
+two days; and by as many commits as the log retains. Then real appends follow in turn, each with a
+Parquet file for each source, as the ingest makes them every 30 s. What Spark does before does not
+depend on the table, and is left out.
 
 `--days 5` makes so many whole days of such appends instead, with all maintenance at its hours;
 `--unmaintained` without.
 """
 
 import argparse
+import logging
 import os
 import sys
 import tempfile
@@ -20,6 +22,7 @@ from pathlib import Path
 from statistics import fmean, linear_regression, median
 
 import pyarrow as pa
+import structlog
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 from rich.console import Console
@@ -44,8 +47,8 @@ from tally.time.instants import to_millis
 AGES = (1, 30, 60)
 SOURCES = ("sales", "traffic", "wifi", "inventory")
 APPENDS_A_DAY, APPENDS_AN_HOUR, HOURS_A_DAY = 2_880, 120, 24
-# What maintenance leaves of a day, and for how long removed files stay in the log.
-FILES_OF_A_DAY, RETENTION_DAYS = 2, 2
+# What maintenance leaves of a day, and for how long removed files stay in the log; its commits.
+FILES_OF_A_DAY, RETENTION_DAYS, LOG_COMMITS = 2, 2, 1_440
 PARTITIONS, ROWS = 4, 40
 MAX_RATIO = 1.2
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -117,6 +120,8 @@ def grow_old(path: Path, days: int, today: date) -> AgedMaster:
             for file in added
         ],
     )
+    for _ in range(LOG_COMMITS):
+        _commit(table, [])
     table.create_checkpoint()
     return AgedMaster(path)
 
@@ -167,7 +172,8 @@ def run_days(folder: Path, days: int, is_maintained: bool) -> int:
 
     Files that maintenance has merged are retained from the instant on that it is then.
     """
-    master, end = AgedMaster(folder / "master"), datetime.now(UTC)
+    end = datetime.now(UTC)
+    master = AgedMaster(folder / "master")
     begin = end - timedelta(days=days)
     step = timedelta(days=1) / APPENDS_A_DAY
     hours = list[float]()
@@ -218,6 +224,8 @@ def main() -> int:
     parser.add_argument("--days", type=int, help="make whole days of appends")
     parser.add_argument("--unmaintained", action="store_true", help="with --days: merge nothing")
     given = parser.parse_args()
+    # Maintenance says what it merges.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with tempfile.TemporaryDirectory(prefix="bench-master-") as folder:
         if given.days:
             return run_days(Path(folder), given.days, not given.unmaintained)

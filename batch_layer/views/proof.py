@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from batch_layer.links.first_copies import LANES, lane_of_store
-from batch_layer.master.table import read_version
+from batch_layer.master.table import read_records
 from batch_layer.views.compute.classification import classify_records
 from batch_layer.views.compute.computation import PinnedRecords, Survey, compute
 from batch_layer.views.compute.plan import RebuildPlan, plan_rebuild
@@ -46,19 +46,19 @@ LANES_AT_ONCE, SHOWN = 8, 3
 _GROUPS = LANES // LANES_AT_ONCE
 _DAYS_AT_ONCE = 20
 # A row by store, day (since 1970), window start (ms since 1970) and axes; its values.
-RowKey = tuple[Any, ...]
-RowsByKey = dict[RowKey, tuple[Any, ...]]
+ViewKey = tuple[Any, ...]
+ViewRows = dict[ViewKey, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Sample:
+class ProofSample:
     """Lanes of stores (ascending), and the served days of one month."""
 
     lanes: Sequence[int]
     days: Sequence[date]
 
 
-_Row = Sequence[Any]
+_Cells = Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Proof:
     examples: Sequence[str] = ()
 
 
-def choose_sample(number: int, days: Iterable[date]) -> Sample:
+def choose_sample(number: int, days: Iterable[date]) -> ProofSample:
     """The sample of this number: all lanes of one month before those of the next."""
     by_month: defaultdict[tuple[int, int], list[date]] = defaultdict(list)
     for day in sorted(days):
@@ -82,7 +82,7 @@ def choose_sample(number: int, days: Iterable[date]) -> Sample:
     round_number, group = divmod(number, _GROUPS)
     months = [*by_month.values()]
     chosen = months[-1 - round_number % len(months)] if months else []
-    return Sample(range(group * LANES_AT_ONCE, (group + 1) * LANES_AT_ONCE), chosen)
+    return ProofSample(range(group * LANES_AT_ONCE, (group + 1) * LANES_AT_ONCE), chosen)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -146,7 +146,7 @@ def prove(job: RebuildJob, family: Family, number: int) -> Proof:
     )
 
 
-def _show_difference(key: RowKey, served: RowsByKey, found: RowsByKey) -> str:
+def _show_difference(key: ViewKey, served: ViewRows, found: ViewRows) -> str:
     return f"{key}: {served.get(key)} and not {found.get(key)}"
 
 
@@ -154,20 +154,20 @@ def read_lanes(job: RebuildJob, plan: RebuildPlan, lanes: Sequence[int]) -> Data
     """All records of the lanes' stores at the pinned version.
 
     In:  lanes: 0 to 255.
-    Out: master records as read_version().
+    Out: master records as read_records().
     """
-    master = read_version(job.spark, job.settings.master_path, plan.pin.version)
+    path, version = job.settings.master_path, plan.pin.version
+    records = read_records(job.spark, path, version, plan.family.name)
     lane = F.crc32(F.encode("store_id", "UTF-8")) % LANES
-    own = master.where(F.col("source") == plan.family.name)
-    return own.where(lane.isin([*lanes]))
+    return records.where(lane.isin([*lanes]))
 
 
 def compute_rows(
     job: RebuildJob, plan: RebuildPlan, records: DataFrame, days: Sequence[date]
-) -> RowsByKey:
+) -> ViewRows:
     """The rows that these records give on the days.
 
-    In:  master records as read_version(), of all days.
+    In:  master records as read_records(), of all days.
     Out: the rows by their keys.
     """
     family = plan.family
@@ -190,7 +190,7 @@ def read_store_ids(session: Session, family: Family, lanes: Sequence[int]) -> se
 
 def read_served(
     session: Session, plan: RebuildPlan, stores: Iterable[str], days: Sequence[date]
-) -> RowsByKey:
+) -> ViewRows:
     """The rows that are served of the stores on the days."""
     by_generation: defaultdict[int, list[date]] = defaultdict(list)
     for day in days:
@@ -211,14 +211,14 @@ def read_served(
     return dict(_by_key(plan.family, rows))
 
 
-def _by_key(family: Family, rows: Iterable[_Row]) -> Iterator[tuple[RowKey, Any]]:
+def _by_key(family: Family, rows: Iterable[_Cells]) -> Iterator[tuple[ViewKey, Any]]:
     keys = len(("store_id", "day", *family.row_key))
     for row in rows:
         values = tuple(map(_plain_value, row))
         yield values[:keys], values[keys:]
 
 
-def _to_plain(row: _Row) -> _Row:
+def _to_plain(row: _Cells) -> _Cells:
     store_id, day, start, *values = row
     return (store_id, day.days_from_epoch, to_millis(assume_utc(start)), *values)
 

@@ -88,7 +88,7 @@ class PinnedRecords:
         """Master records and fates of the days.
 
         In:  days, ascending, one at least.
-        Out: master records as read_version(), and classify_records(), of these days alone.
+        Out: master records as read_records(), and classify_records(), of these days alone.
         """
         return select_days(self.master, days), select_days(self.fates, days)
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from batch_layer.links.linked_records import read_links
 from batch_layer.links.rows import link_rows
-from batch_layer.master.table import read_days, read_version
+from batch_layer.master.table import read_records
 from batch_layer.views.compute.classification import (
     CONFLICT,
     UNREADABLE,
@@ -162,14 +162,13 @@ def read_pinned(job: RebuildJob, plan: RebuildPlan, rebuilt: Sequence[date]) -> 
     """
     family, version, path = plan.family, plan.pin.version, job.settings.master_path
     if job.request.mode == "full":
-        master = read_version(job.spark, path, version)
-        records = master.where(F.col("source") == family.name)
+        records = read_records(job.spark, path, version, family.name)
         fates = classify_records(records).persist()
     else:
         days = rebuilt
         if family.reading is not None:
             days = days_around(rebuilt, job.settings.key_days)
-        records = read_days(job.spark, path, version, family.name, days)
+        records = read_records(job.spark, path, version, family.name, days)
         linked = read_links(job.session, family.name, days, plan.pin.until)
         all_records = records.unionByName(link_rows(job.spark, linked)) if linked else records
         # Persisted: survey, rows, check and letters all use it, and it is a sort of the records.
