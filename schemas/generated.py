@@ -54,12 +54,14 @@ def render_views(source: Source) -> str:
         *_table_lines(f"{source.name}_15min", _speed_columns(source), f"(store_id, day), {axes}"),
     ]
     batch = [
-        "-- The same view as rebuilt from the master dataset;"
-        " excluded_* is what a richer speed row must give back.",
+        "-- The same view as rebuilt from the master dataset. A generation has the rows that differ"
+        " from those served before: of each row the newest version counts that a published"
+        " generation up to the wanted one has written. excluded_* is what a richer speed row must"
+        " give back.",
         *_table_lines(
             f"batch_{source.name}_15min",
             _batch_columns(source),
-            f"(store_id, day, generation), {axes}",
+            f"(store_id, day), {axes}, generation",
         ),
     ]
     return "\n".join([*speed, "", *batch, ""])
@@ -85,8 +87,9 @@ def _speed_columns(source: Source) -> list[Column]:
 
 
 def _batch_columns(source: Source) -> list[Column]:
-    # The generation is in the partition key, so that a rebuild's rows are read and left alone.
-    store, day, *rest = (column._replace(remark="") for column in _speed_columns(source))
+    columns = (column._replace(remark="") for column in _speed_columns(source))
+    remarks = {"events": "null: from this generation on there is no such row"}
+    store, day, *rest = (column._replace(remark=remarks.get(column.name, "")) for column in columns)
     generation = Column("generation", "bigint", "fencing token of the rebuild that wrote the row")
     excluded = [
         Column(f"excluded_{part.name}", COLUMN_TYPES[part.kind]) for part in source.family.parts

@@ -9,11 +9,10 @@ out: its rows depend on the instant at which they were computed, and on no link.
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -29,8 +28,8 @@ from batch_layer.views.compute.plan import RebuildPlan, plan_rebuild
 from batch_layer.views.compute.scope import RebuildRequest
 from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.publish.publication import RebuildJob
+from batch_layer.views.publish.stored_rows import StoredRows, days_since_1970, to_plain
 from batch_layer.views.publish.written_rows import column_names
-from runtime.cassandra.writes import chunks, read_many
 from runtime.connect import cassandra_session
 from runtime.process.job import run_job
 from runtime.registry.stores import load_families
@@ -39,7 +38,6 @@ from runtime.spark.session import build_session
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.families.family import Family
-from tally.time.instants import assume_utc, to_millis
 from tally.time.windows import EPOCH
 
 LANES_AT_ONCE, SHOWN = 8, 3
@@ -192,44 +190,21 @@ def read_served(
     session: Session, plan: RebuildPlan, stores: Iterable[str], days: Sequence[date]
 ) -> ViewRows:
     """The rows that are served of the stores on the days."""
-    by_generation: defaultdict[int, list[date]] = defaultdict(list)
-    for day in days:
-        by_generation[plan.current[day].generation].append(day)
-    names = ", ".join(f'"{name}"' for name in column_names(plan.family))
-    query = session.prepare(
-        f"SELECT {names} FROM {plan.family.batch_table}"
-        " WHERE store_id = ? AND day IN ? AND generation = ?"
-    )
-    bindings = [
-        (store, chunk, generation)
-        for store in sorted(stores)
-        for generation, own in by_generation.items()
-        for chunk in chunks(own, _DAYS_AT_ONCE)
-    ]
-    answers = read_many(session, query, bindings)
-    rows = map(_to_plain, chain.from_iterable(answers))
-    return dict(_by_key(plan.family, rows))
+    choices = days_since_1970(PointerTable(session, plan.family.name).choices(days, plan.current))
+    keys = [(store, day) for store in sorted(stores) for day in choices]
+    stored = StoredRows(session, plan.family).read(keys, choices)
+    return {
+        (*store_day, *key): values
+        for store_day, rows in stored.items()
+        for key, values in rows.items()
+    }
 
 
 def _by_key(family: Family, rows: Iterable[_Cells]) -> Iterator[tuple[ViewKey, Any]]:
     keys = len(("store_id", "day", *family.row_key))
     for row in rows:
-        values = tuple(map(_plain_value, row))
+        values = tuple(map(to_plain, row))
         yield values[:keys], values[keys:]
-
-
-def _to_plain(row: _Cells) -> _Cells:
-    store_id, day, start, *values = row
-    return (store_id, day.days_from_epoch, to_millis(assume_utc(start)), *values)
-
-
-def _plain_value(value: Any) -> Any:
-    """The same value, in the form that both Arrow and Cassandra's driver give."""
-    if isinstance(value, Mapping):
-        return tuple(map(_plain_value, value.values()))
-    if isinstance(value, list | tuple):
-        return tuple(map(_plain_value, value))
-    return value
 
 
 def print_proofs(proofs: Sequence[Proof], *, is_json: bool) -> None:

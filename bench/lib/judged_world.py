@@ -4,6 +4,7 @@ The rules are of several kinds; the stores' numbers are derived from their names
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
@@ -15,7 +16,7 @@ from zlib import crc32
 from alerting.alert.ids import window_text
 from alerting.rules.rule import ClockHours, Rule, RuleVersion, Threshold
 from runtime.registry.sources import SALES, TRAFFIC
-from serving.storage.tables import Activity, ViewRow
+from serving.storage.tables import Activity, StoredVersion, ViewRow
 from tally.alerts.message import Alert
 from tally.families.family import Family
 from tally.time.instants import to_millis
@@ -128,11 +129,15 @@ class GeneratedViews(MemoryViews):
         """Generate the speed rows of the days."""
         return self._make_rows(family, store_id, dict.fromkeys(days))
 
-    async def batch_rows(
-        self, family: Family, store_id: str, generations: Mapping[date, int]
-    ) -> list[ViewRow]:
-        """Generate the batch rows of the generations."""
-        return self._make_rows(family, store_id, generations)
+    async def batch_versions(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> dict[date, list[StoredVersion]]:
+        """Generate the batch rows of generation 1."""
+        rows = self._make_rows(family, store_id, dict.fromkeys(days, 1))
+        found: dict[date, list[StoredVersion]] = defaultdict(list)
+        for row in rows:
+            found[row.window_start.date()].append(((row.window_start, row.axes), 1, row))
+        return found
 
     def _make_rows(
         self, family: Family, store_id: str, days: Mapping[date, int | None]

@@ -67,13 +67,31 @@ def batch_windows(
 ) -> dict[WindowKey, WindowState]:
     """The published generations' rows by (store, window start in UTC); others are not served."""
 
-    def is_served(row: Any) -> bool:
-        claim = published.get(row.day.date())
-        # The table keeps every generation ever written, even of runs that never moved the pointer.
-        return claim is not None and claim.generation == row.generation
-
-    rows = filter(is_served, _all_rows(session, family.batch_table))
+    # The table also has rows of runs that never moved the pointer.
+    counting = read_published(session, family)
+    newest: dict[tuple[Any, ...], Any] = {}
+    for row in _all_rows(session, family.batch_table):
+        day = row.day.date()
+        claim = published.get(day)
+        if claim is None or row.generation > claim.generation:
+            continue
+        if row.generation != claim.generation and row.generation not in counting[day]:
+            continue
+        key = (row.store_id, *(getattr(row, name) for name in family.row_key))
+        if key not in newest or newest[key].generation < row.generation:
+            newest[key] = row
+    # A version without events says that there is no row any more.
+    rows = (row for row in newest.values() if row.events is not None)
     return _window_states(rows, scope, family)
+
+
+def read_published(session: Session, family: Family) -> dict[date, set[int]]:
+    """All generations that were ever published of each UTC day."""
+    found: dict[date, set[int]] = defaultdict(set)
+    for row in _all_rows(session, "batch_pointer_history"):
+        if row.family == family.name:
+            found[row.day.date()].add(row.generation)
+    return found
 
 
 def read_claims(session: Session, family: Family) -> dict[date, Generation]:

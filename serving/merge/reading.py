@@ -5,7 +5,8 @@ and the gaps: ranges of records that were not counted, and never will be.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 from runtime.http.work_pools import run_in_thread_if_large
 from runtime.records.gaps import AcceptedGap
 from serving.merge.served import FamilyReading, own_day, window_states
-from serving.storage.tables import AnsweredSpans, UntilByDay
+from serving.storage.tables import AnsweredSpans, StoredVersion, UntilByDay, VersionsByDay, ViewRow
 from serving.storage.views import ViewReader
 from tally.families.family import Family
 from tally.families.generation import (
@@ -21,9 +22,10 @@ from tally.families.generation import (
     FirstCoverage,
     Generation,
     GenerationRange,
+    first_covering,
     first_covering_generations,
-    generation_spans,
 )
+from tally.families.versions import VersionChoice, select_versions
 from tally.time.day_clock import InputDays
 from tally.time.windows import EPOCH, day_start
 
@@ -33,21 +35,26 @@ StoreGenerations: TypeAlias = tuple[
 ]
 
 
+PublishedByDay: TypeAlias = Mapping[date, Collection[int]]
+
+
 @dataclass(frozen=True)
 class Pointers:
     """The generation that answers for each day of a family, and the progress of the master.
 
     `first_coverages` are the older generations that first covered windows of the day;
     `master_until` is by (day, partition). `master_behind_since` is None while it keeps up;
-    `reads_speed` is False in a question about the past. `history` has all generations of the day,
-    for a family whose stores do not all leave the same windows to the speed layer. `adjacent` are
-    the generations of adjacent days that windows of the days also depend on.
+    `reads_speed` is False in a question about the past. `ever_published`: the generations whose
+    versions of rows count. `history` has all generations of the day, for a family whose stores do
+    not all leave the same windows to the speed layer. `adjacent` are the generations of adjacent
+    days that windows of the days also depend on.
     """
 
     family: Family
     published: Mapping[date, Generation]
     first_coverages: Mapping[date, Sequence[FirstCoverage]]
-    master_until: UntilByDay
+    ever_published: PublishedByDay
+    master_until: UntilByDay = field(default_factory=dict)
     master_behind_since: datetime | None = None
     reads_speed: bool = True
     history: Mapping[date, Sequence[GenerationRange]] = field(default_factory=dict)
@@ -72,6 +79,12 @@ class Pointers:
         firsts = {day: first_covering_generations(rows, own[day]) for day, rows in history.items()}
         return own, firsts
 
+    def choice(self, day: date, generation: int) -> VersionChoice:
+        """The rows of one of the day's generations, among the versions that count."""
+        # The newest may be absent from the history, for it is copied there after its flip.
+        newest = {self.published[day].generation}
+        return VersionChoice(generation, newest.union(self.ever_published.get(day, ())))
+
     @property
     def newest(self) -> int:
         """The highest generation among them, 0 without one."""
@@ -87,6 +100,11 @@ class StoreDays:
     days: Sequence[date]
     # From a window's start to the days that it depends on, in a family of dependent events.
     input_days: InputDays = own_day
+
+
+def find_published(history: Mapping[date, Sequence[GenerationRange]]) -> PublishedByDay:
+    """The generations of each day's history."""
+    return {day: {flipped.generation for flipped in rows} for day, rows in history.items()}
 
 
 async def read_pointers(
@@ -124,6 +142,7 @@ async def read_pointers(
         family,
         published,
         firsts,
+        find_published(history),
         master,
         since if is_behind else None,
         history=history if family.reading is not None else {},
@@ -149,7 +168,9 @@ async def read_past_pointers(
     firsts = {
         day: first_covering_generations(earlier[day], serving) for day, serving in published.items()
     }
-    return Pointers(family, published, firsts, {}, reads_speed=False, history=earlier)
+    return Pointers(
+        family, published, firsts, find_published(earlier), reads_speed=False, history=earlier
+    )
 
 
 async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -> FamilyReading:
@@ -160,31 +181,30 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
         await views.read_answered_spans(family, store_id, wanted.days) if family.reading else None
     )
     published, firsts = pointers.for_store(wanted.days, answered)
-    spans = generation_spans(first for share in firsts.values() for first in share)
     # Neither the speed layer nor the findings keep a history: they describe only the present.
     now = wanted.days if pointers.reads_speed else ()
-    speed, batch, before, findings = await asyncio.gather(
+    speed, versions, findings = await asyncio.gather(
         views.speed_rows(family, store_id, now),
-        views.batch_rows(
-            family, store_id, {day: serving.generation for day, serving in published.items()}
-        ),
-        asyncio.gather(*(views.batch_span(family, store_id, span) for span in spans)),
+        views.batch_versions(family, store_id, [*published]),
         views.findings(family, store_id, [day for day in now if day in published]),
     )
-    windows = await run_in_thread_if_large(
-        len(speed) + len(batch),
-        lambda: (window_states(family, batch), window_states(family, speed)),
+    stored = StoredVersions(pointers, versions)
+    batch, first, recent = await run_in_thread_if_large(
+        len(speed) + sum(map(len, versions.values())),
+        lambda: (
+            window_states(family, stored.current_rows()),
+            window_states(family, stored.first_rows(firsts)),
+            window_states(family, speed),
+        ),
     )
     return FamilyReading(
         family,
         wanted.partition,
         published,
-        *windows,
+        batch,
+        recent,
         first_coverages=firsts,
-        first_windows={
-            span.generation: window_states(family, rows)
-            for span, rows in zip(spans, before, strict=True)
-        },
+        first_windows=first,
         master_until={
             day: until
             for (day, partition), until in pointers.master_until.items()
@@ -195,6 +215,32 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
         input_days=wanted.input_days if family.reading else own_day,
         adjacent={**pointers.published, **pointers.adjacent},
     )
+
+
+@dataclass(frozen=True)
+class StoredVersions:
+    """All versions of a store's batch rows on some days, and the pointers that choose."""
+
+    pointers: Pointers
+    by_day: VersionsByDay
+
+    def current_rows(self) -> Iterator[ViewRow]:
+        """The rows of the generations that serve."""
+        for day, versions in self.by_day.items():
+            generation = self.pointers.published[day].generation
+            yield from select_versions(versions, self.pointers.choice(day, generation)).values()
+
+    def first_rows(self, firsts: Mapping[date, Sequence[FirstCoverage]]) -> Iterator[ViewRow]:
+        """The rows of each window in the older generation that first covered it."""
+        for day in self.by_day.keys() & firsts.keys():
+            by_generation: defaultdict[int, list[StoredVersion]] = defaultdict(list)
+            for version in self.by_day[day]:
+                first = first_covering(firsts[day], version[0][0])
+                if first is not None:
+                    by_generation[first.generation].append(version)
+            for generation, versions in by_generation.items():
+                choice = self.pointers.choice(day, generation)
+                yield from select_versions(versions, choice).values()
 
 
 async def read_gaps(

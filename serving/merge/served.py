@@ -9,7 +9,7 @@ from typing import Literal
 from serving.storage.tables import TillFinding, ViewRow
 from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState, window_state
 from tally.families.family import Family
-from tally.families.generation import FirstCoverage, Generation, GenerationRange
+from tally.families.generation import FirstCoverage, Generation, GenerationRange, first_covering
 from tally.time.day_clock import InputDays
 
 Status = Literal["final", "restated", "provisional", "not_measured"]
@@ -33,9 +33,9 @@ class FamilyReading:
     """Everything read of one family for one store and some days.
 
     `first_coverages` are the older generations that first covered windows of a day, `first_windows`
-    their windows by generation; master_until is of the store's partition, empty in a question about
-    the past. `adjacent` are the generations of days that windows depend on beyond the asked ones.
-    `is_measured` is False for a store that never had a sensor of the family.
+    those windows as they had them; master_until is of the store's partition, empty in a question
+    about the past. `adjacent` are the generations of days that windows depend on beyond the asked
+    ones. `is_measured` is False for a store that never had a sensor of the family.
     """
 
     family: Family
@@ -44,7 +44,7 @@ class FamilyReading:
     batch: Windows
     speed: Windows = field(default_factory=dict)
     first_coverages: Mapping[date, Sequence[FirstCoverage]] = field(default_factory=dict)
-    first_windows: Mapping[int, Windows] = field(default_factory=dict)
+    first_windows: Windows = field(default_factory=dict)
     master_until: Mapping[date, int] = field(default_factory=dict)
     findings: Sequence[TillFinding] = ()
     is_master_behind: bool = False
@@ -119,11 +119,7 @@ def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[Se
     behind = [reading.input_days(start) for start in starts]
     final = {days: _may_be_final(reading, days) for days in {*behind}}
     # Most quarter hours of most stores are empty, and all empty ones of a day are served alike.
-    filled = {
-        *reading.speed,
-        *reading.batch,
-        *(start for windows in reading.first_windows.values() for start in windows),
-    }
+    filled = {*reading.speed, *reading.batch, *reading.first_windows}
     # A covered window without any row is a true zero.
     zero = MergedWindow("batch", 0, {})
     empty = {
@@ -163,11 +159,10 @@ def _serve(reading: FamilyReading, start: datetime, may_be_final: bool) -> Serve
 def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     """Whether the values differ from those of the first generation that covered the window."""
     day = start.date()
-    coverings = (earlier.covering for earlier in reading.first_coverages.get(day, ()))
-    first = next((covering for covering in coverings if covering.covers(start)), None)
+    first = first_covering(reading.first_coverages.get(day, ()), start)
     if first is None:
         return False
-    before = batch_state(first, reading.first_windows.get(first.generation, {}), start)
+    before = batch_state(first, reading.first_windows, start)
     now = batch_state(reading.published[day], reading.batch, start)
     return _nonzero_rows(reading.family, before) != _nonzero_rows(reading.family, now)
 

@@ -3,7 +3,8 @@
 docs/reading-with-cql.md shows the same reads by hand.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,6 +14,7 @@ from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.families.family import TOTAL_DIM, Family
 from tally.families.generation import GENERATION_COLUMNS, RANGE_COLUMNS, AnsweredSpan
+from tally.families.versions import RowVersion
 from tally.time.instants import assume_utc
 
 CURRENT_GENERATIONS = (
@@ -70,17 +72,15 @@ def speed_statement(family: Family) -> str:
 
 
 def batch_statement(family: Family) -> str:
-    """The batch rows of one store and generation on some days, with excluded parts after epoch."""
+    """All versions of the batch rows of one store on some days.
+
+    The generation comes first, and the excluded parts after epoch.
+    """
     excluded = ", ".join(family.exclusion_columns)
     return (
-        f"SELECT {_columns(family)}, epoch, {excluded}"
-        f" FROM {family.batch_table} WHERE store_id = ? AND day IN ? AND generation = ?"
+        f"SELECT generation, {_columns(family)}, epoch, {excluded}"
+        f" FROM {family.batch_table} WHERE store_id = ? AND day IN ?"
     )
-
-
-def span_statement(family: Family) -> str:
-    """As batch_statement, for the windows that begin between two instants."""
-    return f"{batch_statement(family)} AND window_start >= ? AND window_start < ?"
 
 
 def probe_queries() -> Iterator[tuple[str, tuple[object, ...]]]:
@@ -103,7 +103,7 @@ def probe_queries() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield BASELINE, (day,)
     for family in FAMILIES.values():
         yield speed_statement(family), (absent, [day])
-        yield batch_statement(family), (absent, [day], 0)
+        yield batch_statement(family), (absent, [day])
 
 
 def _columns(family: Family) -> str:
@@ -154,19 +154,40 @@ class TillFinding(NamedTuple):
         return self.conflicts > self.accepted
 
 
-def view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]:
-    """The total rows (dim '*'), columns by position as in the statements."""
+# The start of the window, and the axes.
+ViewKey: TypeAlias = tuple[datetime, Axes]
+# By UTC day.
+VersionsByDay: TypeAlias = Mapping[date, Sequence["StoredVersion"]]
+StoredVersion: TypeAlias = RowVersion[ViewKey, ViewRow]
+
+
+def view_rows(family: Family, rows: Iterable[Sequence[Any]]) -> list[ViewRow]:
+    """The total rows (dim '*') of the speed layer, columns by position as in its statement."""
+    dim = 1 + len(family.axes)
+    return [_parse_row(family, row) for row in rows if row[dim] == TOTAL_DIM]
+
+
+def row_versions(family: Family, rows: Iterable[Sequence[Any]]) -> VersionsByDay:
+    """The versions of the total rows, columns by position as in batch_statement()."""
+    dim, events = 1 + len(family.axes), len(family.row_key)
+    by_day: defaultdict[date, list[RowVersion[ViewKey, ViewRow]]] = defaultdict(list)
+    for generation, *columns in rows:
+        if columns[dim] == TOTAL_DIM:
+            row = _parse_row(family, columns)
+            found = None if columns[events] is None else row
+            key = row.window_start, row.axes
+            by_day[row.window_start.date()].append((key, generation, found))
+    return by_day
+
+
+def _parse_row(family: Family, row: Sequence[Any]) -> ViewRow:
     dim = 1 + len(family.axes)
     first, last = dim + 3, dim + 3 + len(family.parts)
-    return [
-        ViewRow(
-            assume_utc(row[0]),
-            tuple(row[1:dim]),
-            row[last],
-            row[first - 1],
-            family.from_columns(row[first:last]),
-            family.from_columns(row[last + 1 :]) if len(row) > last + 1 else (),
-        )
-        for row in rows
-        if row[dim] == TOTAL_DIM
-    ]
+    return ViewRow(
+        assume_utc(row[0]),
+        tuple(row[1:dim]),
+        row[last],
+        row[first - 1],
+        family.from_columns(row[first:last]),
+        family.from_columns(row[last + 1 :]) if len(row) > last + 1 else (),
+    )

@@ -20,7 +20,6 @@ from tally.families.family import Family
 from tally.families.generation import (
     Generation,
     GenerationRange,
-    GenerationSpan,
     parse_answered_span,
     parse_generation,
     parse_generation_range,
@@ -186,30 +185,12 @@ class ViewReader:
         rows = await self._read_days(tables.speed_statement(family), days, store_id)
         return await run_in_thread_if_large(len(rows), tables.view_rows, family, rows)
 
-    async def batch_rows(
-        self, family: Family, store_id: str, generations: Mapping[date, int]
-    ) -> list[ViewRow]:
-        """The rows of one generation for each day, in no order."""
-        # Days of one generation go into one IN: a rebuilt month is two queries and not thirty.
-        by_generation: dict[int, list[date]] = defaultdict(list)
-        for day, generation in generations.items():
-            by_generation[generation].append(day)
-        values = (
-            (store_id, lot, generation)
-            for generation, days in by_generation.items()
-            for lot in chunks(days, DAYS_AT_ONCE)
-        )
-        rows = await self._connection.gather(tables.batch_statement(family), values)
-        return await run_in_thread_if_large(len(rows), tables.view_rows, family, rows)
-
-    async def batch_span(
-        self, family: Family, store_id: str, span: GenerationSpan
-    ) -> list[ViewRow]:
-        """The rows of one generation that begin in the span, in no order."""
-        statement = tables.span_statement(family)
-        after = (span.generation, *span.starts)
-        rows = await self._read_days(statement, span.days, store_id, after=after)
-        return tables.view_rows(family, rows)
+    async def batch_versions(
+        self, family: Family, store_id: str, days: Days
+    ) -> tables.VersionsByDay:
+        """All versions of the batch layer's rows, by UTC day."""
+        rows = await self._read_days(tables.batch_statement(family), days, store_id)
+        return await run_in_thread_if_large(len(rows), tables.row_versions, family, rows)
 
     async def read_answered_spans(self, family: Family, store_id: str, days: Days) -> AnsweredSpans:
         """The spans of the store's windows that the generations of a day answer for, if any."""

@@ -5,7 +5,6 @@ with that of the first generation that covered its window. The columns are those
 batch_pointer and batch_pointer_history (schemas/views/control.cql).
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -104,14 +103,6 @@ def parse_answered_span(row: Sequence[Any]) -> tuple[tuple[date, int], AnsweredS
     return (day.date(), generation), (assume_utc(since), assume_utc(until))
 
 
-class GenerationSpan(NamedTuple):
-    """Days of one generation, and the range in which windows start whose rows are read."""
-
-    generation: int
-    days: tuple[date, ...]
-    starts: TimeRange
-
-
 class FirstCoverage(NamedTuple):
     """A generation of a day, and the range of its windows that no generation before it covered."""
 
@@ -132,6 +123,11 @@ def first_covering_generations(
     return found
 
 
+def first_covering(firsts: Iterable[FirstCoverage], start: datetime) -> GenerationRange | None:
+    """The first of the generations that covers the window; None if none of them does."""
+    return next((first.covering for first in firsts if first.covering.covers(start)), None)
+
+
 def _new_coverage(
     covering: GenerationRange, before: Sequence[FirstCoverage]
 ) -> list[FirstCoverage]:
@@ -143,17 +139,3 @@ def _new_coverage(
     starts = [past.covered_from for past in earlier if past.covered_until >= end]
     start, end = max([start, *ends]), min([end, *starts])
     return [FirstCoverage(covering, TimeRange(start, end))] if start < end else []
-
-
-def generation_spans(firsts: Iterable[FirstCoverage]) -> list[GenerationSpan]:
-    """The spans to read, one for each generation: from its first instant to its last."""
-    by_generation: dict[int, list[FirstCoverage]] = defaultdict(list)
-    for first in firsts:
-        by_generation[first.covering.generation].append(first)
-    spans: list[GenerationSpan] = []
-    for generation, own in by_generation.items():
-        days = tuple(sorted({first.covering.day for first in own}))
-        windows = [first.windows for first in own]
-        start, end = min(span.start for span in windows), max(span.end for span in windows)
-        spans.append(GenerationSpan(generation, days, TimeRange(start, end)))
-    return spans

@@ -93,12 +93,15 @@ class BaselineSnapshotReader(SnapshotReader):
     async def generations(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
         """The generation that the snapshot has for each UTC day."""
         pinned = self._pinned.get(family, {})
-        return {day: pinned[day] for day in days if day in pinned}
+        known = {day: pinned[day] for day in days if day in pinned}
+        await self.read_published(family, [*known])
+        return known
 
     async def pointers(self, family: Family, days: Sequence[date]) -> Pointers:
         """The snapshot's generations as pointers that do not read the speed layer."""
         pinned = await self.generations(family.name, days)
-        return Pointers(family, pinned, {}, {}, reads_speed=False)
+        published = self.ever_published[family.name]
+        return Pointers(family, pinned, {}, published, reads_speed=False)
 
     async def read_baselines(
         self, requested: Sequence[_RequestedDay]

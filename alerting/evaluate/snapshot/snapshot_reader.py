@@ -5,7 +5,7 @@ Which generation serves a day is queried once, however long the reading takes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -37,7 +37,7 @@ from runtime.registry.stores import store_visit_rules
 from serving.cells.cells import Cell
 from serving.disclosure import DisclosurePolicies, suppression_reason
 from serving.items import ItemReader
-from serving.merge.reading import Pointers
+from serving.merge.reading import Pointers, find_published
 from serving.merge.served import FamilyReading
 from serving.questions import catalogue, grains
 from serving.questions.catalogue import Metric
@@ -115,6 +115,7 @@ class SnapshotReader:
         self._read_baselines = baselines
         self._reader = StoreReader(views, registry, settings)
         self._generations: dict[str, dict[date, Generation | None]] = defaultdict(dict)
+        self.ever_published: dict[str, dict[date, Collection[int]]] = defaultdict(dict)
         self._rows: dict[str, _StoreRows] = defaultdict(_StoreRows)
         self._stock_reader = StockReader(views, settings, ItemReader(views), self.pointers)
         self._days: dict[str, StoreCalendarDays] = {}
@@ -141,6 +142,7 @@ class SnapshotReader:
         known = self._generations[family]
         if unknown := [day for day in days if day not in known]:
             found = await self._views.current_generations(FAMILIES[family], unknown)
+            await self.read_published(family, [*found])
             for day in unknown:
                 # A concurrent query may have stored its answer first; that one counts.
                 known.setdefault(day, found.get(day))
@@ -150,7 +152,14 @@ class SnapshotReader:
     async def pointers(self, family: Family, days: Sequence[date]) -> Pointers:
         """The pointers by which the rows of the days are read."""
         # What shows how final a number is stays out: here, confirmed is what a generation covers.
-        return Pointers(family, await self.generations(family.name, days), {}, {})
+        served = await self.generations(family.name, days)
+        return Pointers(family, served, {}, self.ever_published[family.name])
+
+    async def read_published(self, family: str, days: Sequence[date]) -> None:
+        """Read which generations' versions of rows count on the UTC days, each day once."""
+        known = self.ever_published[family]
+        if unknown := [day for day in days if day not in known]:
+            known.update(find_published(await self._views.coverings(FAMILIES[family], unknown)))
 
     def missing(self, requests: Iterable[ReadRequest]) -> list[ReadRequest]:
         """The requests that were not read yet, each once."""

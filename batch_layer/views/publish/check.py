@@ -10,14 +10,21 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from batch_layer.views.publish.written_rows import StoreDay, WrittenRow, WrittenRowReader
+from batch_layer.views.publish.stored_rows import (
+    Choices,
+    StoreDay,
+    StoredRows,
+    days_since_1970,
+    value_names,
+)
 from runtime.cassandra.day_spans import DaySpan
+from runtime.connect import worker_session
 from runtime.spark.arrow import to_rows
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.families.family import Family
+from tally.families.versions import VersionChoice
 from tally.time.instants import DAY_MILLIS, format_utc, from_millis
-from tally.time.windows import EPOCH
 
 SHOWN_WINDOWS = 3
 _PARTITIONS_AT_ONCE = 1_000
@@ -31,14 +38,31 @@ ExpectedValues: TypeAlias = tuple[int, ...]
 class ExpectedRow(NamedTuple):
     """The expected values of one window, computed from the records.
 
-    start: in milliseconds since 1970; touched: there are records beyond those served now; values:
-    events, then the sums of the parts.
+    start: in milliseconds since 1970; values: events, then the sums of the parts.
     """
 
     store: str
     start: int
-    touched: bool
     values: ExpectedValues
+
+
+class WrittenRow(NamedTuple):
+    """A row that Cassandra holds; day in days and start in milliseconds since 1970.
+
+    `parts` are those that are sums, in the family's order.
+    """
+
+    store: str
+    day: int
+    start: int
+    axes: tuple[str, ...]
+    events: int
+    parts: tuple[int, ...]
+
+    @property
+    def window(self) -> StoreStart:
+        """The row's store and start."""
+        return self.store, self.start
 
 
 class UnequalWindow(msgspec.Struct, array_like=True):
@@ -56,14 +80,12 @@ class UnequalWindow(msgspec.Struct, array_like=True):
 class GenerationCheck(msgspec.Struct, array_like=True):
     """Result of checking a generation.
 
-    windows: how many were compared; unequal: the first that differ; changed: how many differ from
-    what was served before; stores and axes: the first and last day of each store, and of each value
-    of an axis in a store.
+    windows: how many were compared; unequal: the first that differ; stores and axes: the first and
+    last day of each store, and of each value of an axis in a store.
     """
 
     windows: int = 0
     unequal: list[UnequalWindow] = []
-    changed: int = 0
     stores: dict[str, DaySpan] = {}
     # The keys are the axis, then the store, then the value.
     axes: dict[str, dict[str, dict[str, DaySpan]]] = {}
@@ -71,7 +93,6 @@ class GenerationCheck(msgspec.Struct, array_like=True):
     def add(self, other: "GenerationCheck") -> None:
         """Merge the result of other windows into this one."""
         self.windows += other.windows
-        self.changed += other.changed
         self.unequal = [*self.unequal, *other.unequal][:SHOWN_WINDOWS]
         for store, span in other.stores.items():
             _widen(self.stores, store, span)
@@ -83,6 +104,31 @@ class GenerationCheck(msgspec.Struct, array_like=True):
     def axis_values(self, axis: str, store: str) -> dict[str, DaySpan]:
         """The first and last day of each value that the axis has in the store."""
         return self.axes.setdefault(axis, {}).setdefault(store, {})
+
+
+class WrittenRowReader:
+    """Reads the rows of stores and days in the chosen generations."""
+
+    def __init__(self, stored: StoredRows, family: Family, choices: Choices) -> None:
+        self._stored, self._choices = stored, choices
+        names = value_names(family)
+        self._axes = slice(1, 1 + len(family.axes))
+        self._events = names.index("events")
+        self._sums = [names.index(name) for name in family.sums]
+
+    def read_rows(self, days: Sequence[StoreDay]) -> list[WrittenRow]:
+        """All rows of these store days."""
+        return [
+            WrittenRow(
+                *store_day,
+                start=key[0],
+                axes=key[self._axes],
+                events=values[self._events],
+                parts=tuple(values[place] for place in self._sums),
+            )
+            for store_day, rows in self._stored.read(days, self._choices).items()
+            for key, values in rows.items()
+        ]
 
 
 def refuse_unequal(found: Sequence[UnequalWindow], family: Family, token: int) -> None:
@@ -105,25 +151,22 @@ def check_generation(
     expected: DataFrame,
     settings: Settings,
     family: Family,
-    generation: int,
-    earlier: Mapping[date, int],
+    served: Mapping[date, VersionChoice],
 ) -> GenerationCheck:
-    """Check the generation on the executors; changed windows are stored for the restatements.
+    """Check the rows of whole days on the executors, as they will be served.
 
-    In:  expected: control_totals(); earlier: generation that serves a day now; a day without one
-         changes nothing.
+    In:  expected: control_totals(); served: the rows that will serve each day.
     Out: counts, and first and last days (since 1970) of stores and of the values of axes.
     """
-    beginning = EPOCH.date()
-    days = {(day - beginning).days: number for day, number in earlier.items()}
-    names = ("store_id", "window_start", "touched", "events", *family.sums)
+    choices = days_since_1970(served)
+    names = ("store_id", "window_start", "events", *family.sums)
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = WrittenRowReader(settings, family, generation, days)
+        reader = WrittenRowReader(StoredRows(worker_session(settings), family), family, choices)
         owed = (
-            ExpectedRow(store, start, touched, tuple(map(int, values)))
+            ExpectedRow(store, start, tuple(map(int, values)))
             for batch in batches
-            for store, start, touched, *values in to_rows(batch)
+            for store, start, *values in to_rows(batch)
         )
         grouped = groupby(owed, key=lambda row: (row.store, row.start // DAY_MILLIS))
         by_day = ((day, list(day_rows)) for day, day_rows in grouped)
@@ -147,21 +190,16 @@ def check_generation(
 
 
 def _check_store_days(
-    days: Sequence[tuple[tuple[str, int], Sequence[ExpectedRow]]],
+    days: Sequence[tuple[StoreDay, Sequence[ExpectedRow]]],
     reader: WrittenRowReader,
     family: Family,
 ) -> GenerationCheck:
-    # A day without new records has the same rows as the served generation: the served rows need
-    # not be read for a comparison.
-    written = reader.read_rows(
-        [StoreDay(*day, any(row.touched for row in rows)) for day, rows in days]
-    )
+    written = reader.read_rows([store_day for store_day, _ in days])
     rows_owed = (row for _, rows in days for row in rows)
     owed = {(row.store, row.start): row.values for row in rows_owed}
     found = GenerationCheck(
         windows=len(owed),
         unequal=unequal_windows(written, owed)[:SHOWN_WINDOWS],
-        changed=len({row.window for row in written if row.changed}),
     )
     for (store, day), _ in days:
         _widen(found.stores, store, DaySpan(day, day))

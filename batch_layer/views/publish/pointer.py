@@ -16,11 +16,12 @@ from cassandra.query import BatchStatement, BatchType, SimpleStatement, Statemen
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from batch_layer.views.compute.scope import Claim
-from runtime.cassandra.writes import write_rows
+from runtime.cassandra.writes import prepare_idempotent, read_many, write_rows
 from runtime.kafka.offsets import Offsets, find_unread
 from tally.errors import PublicationConflict, PublicationRefused
 from tally.families.epochs import Epochs
 from tally.families.generation import GENERATION_COLUMNS, Generation, parse_generation
+from tally.families.versions import VersionChoice
 
 # Error code of a server for a lightweight transaction that it could not complete; the driver has
 # no class for it.
@@ -41,7 +42,8 @@ class RebuildRun:
     """The metadata that a run publishes; its token is also the generation's name.
 
     `flipped_at`: the instant of the flip by the brokers' clock; `kept`: the generation of days of
-    which more is covered, by the same rows.
+    which more is covered, by the same rows; `replaced`: the generation that served each day when
+    its rows were compared with those to write.
     """
 
     family: str
@@ -51,6 +53,7 @@ class RebuildRun:
     pinned: Offsets
     flipped_at: datetime
     kept: Mapping[date, int] = field(default_factory=dict)
+    replaced: Mapping[date, int] = field(default_factory=dict)
 
 
 class PointerTable:
@@ -99,6 +102,7 @@ class PointerTable:
             served = self.current()
             replaced = [served[day] for day in claims if day in served]
             _refuse_unless_newer(flipped, replaced, generation)
+            _refuse_other_rows(replaced, generation)
             if not self._flip(claims, generation, flipped):
                 raise PublicationConflict(
                     f"rebuild {generation.token} of {self.family}:"
@@ -113,6 +117,23 @@ class PointerTable:
         flipped, recorded = self._static("flip_token"), self._static("recorded_token")
         if flipped is not None and flipped != recorded:
             self._insert_history(self._read_published(), flipped)
+
+    def choices(
+        self, days: Iterable[date], current: Mapping[date, Generation]
+    ) -> dict[date, VersionChoice]:
+        """Of each of the days that a generation serves, which versions of rows it has."""
+        text = "SELECT generation FROM batch_pointer_history WHERE family = ? AND day = ?"
+        served = [day for day in days if day in current]
+        statement = prepare_idempotent(self._session, text)
+        answers = read_many(self._session, statement, [(self.family, day) for day in served])
+        # Flips write the history of all before them, and that of the last one may be missing.
+        return {
+            day: VersionChoice(
+                current[day].generation,
+                {current[day].generation, *(row.generation for row in rows)},
+            )
+            for day, rows in zip(served, answers, strict=True)
+        }
 
     def has_flipped(self, generation: int, day: date) -> bool | None:
         """Whether the generation, to which `day` belongs, was ever published.
@@ -203,6 +224,16 @@ def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     names = (run.family, day, generation, run.epochs.for_day(day))
     pins = (run.table_version, run.flipped_at, dict(run.pinned), dict(claim.through))
     return (*names, claim.covered_from, claim.covered_until, *pins)
+
+
+def _refuse_other_rows(days: Sequence[Generation], generation: RebuildRun) -> None:
+    """Refuse if the rows that were compared with those to write do not serve any more."""
+    for pointer in days:
+        if pointer.generation != generation.replaced.get(pointer.day):
+            raise PublicationRefused(
+                f"rebuild {generation.token} of {generation.family}: generation"
+                f" {pointer.generation} of {pointer.day} was published meanwhile; run it again"
+            )
 
 
 def _refuse_unless_newer(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
+import pyarrow as pa
 from cassandra.cluster import Session
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from batch_layer.links.linked_records import read_links
@@ -28,6 +29,7 @@ from batch_layer.views.publish.check import check_generation, refuse_unequal
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
 from batch_layer.views.publish.registers import (
     conflicting_tills,
+    read_store_spans,
     write_answered_spans,
     write_day_spans,
     write_findings,
@@ -40,7 +42,8 @@ from tally.config.keys import load_digest_key
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.time.day_clock import days_around
-from tally.time.instants import format_utc
+from tally.time.instants import DAY_MILLIS, format_utc
+from tally.time.windows import EPOCH
 
 # A sort that does not fit into memory is spilled in parts; Spark joins small ones.
 _TASKS_A_CORE = 4
@@ -123,7 +126,8 @@ def publish(job: RebuildJob, family: Family) -> PublicationResult:
     # differ after a lost answer.
     extent = plan.pin.version, plan.pin.until
     flipped_at = read_broker_time(job.settings)
-    run = RebuildRun(family.name, token, family.epochs, *extent, flipped_at, plan.kept)
+    replaced = {day: pointer.generation for day, pointer in plan.current.items()}
+    run = RebuildRun(family.name, token, family.epochs, *extent, flipped_at, plan.kept, replaced)
     # All days at once: readers see the whole of a rebuild or nothing of it.
     table.flip({day: plan.coverage.claim(day) for day in plan.days}, run)
     # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
@@ -206,19 +210,49 @@ def _write_and_check(
 def _write_rows(
     job: RebuildJob, family: Family, pinned: PinnedRecords, days: list[date], token: int
 ) -> tuple[int, int]:
-    """Write the rows under the token, read them back and check them; counts as above."""
+    """Write what differs under the token, read all back and check it; counts as above."""
     computed = compute(job.spark, job.settings, family, pinned, days)
-    rows = write_generation(computed.rows, job.settings, family, token)
+    store_days = find_store_days(job, family, computed.expected, days).persist()
+    served = PointerTable(job.session, family.name).choices(days, pinned.current)
+    rows, changed = write_generation(computed.rows, store_days, job.settings, family, token, served)
     _print_progress(f"{family.name}: {rows:,} rows written under generation {token}")
-    earlier = {day: pointer.generation for day, pointer in pinned.current.items()}
-    checked = check_generation(computed.expected, job.settings, family, token, earlier)
+    expected = computed.expected.withColumn("day", window_day()).join(
+        store_days, on=["store_id", "day"], how="left_semi"
+    )
+    checked = check_generation(expected, job.settings, family, generation.as_published(days))
     refuse_unequal(checked.unequal, family, token)
     _print_progress(
         f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to"
     )
     write_day_spans(job.session, family, checked)
     write_answered_spans(job.session, family, token, days, computed.answered_spans)
-    return rows, checked.changed
+    store_days.unpersist()
+    return rows, changed
+
+
+def find_store_days(
+    job: RebuildJob, family: Family, expected: DataFrame, days: list[date]
+) -> DataFrame:
+    """The stores and days whose rows are compared with those that serve, and checked.
+
+    In:  expected: control_totals() of the days.
+    Out: store_id, day (int: days since 1970), distinct.
+    """
+    columns = "store_id", window_day().alias("day")
+    if job.request.mode == "dirty" and family.reading is None:
+        # The rows of the others are sums of the same records as before.
+        return expected.where("touched").select(*columns).distinct()
+    # Also those of which no record is left: a visit may move to another day.
+    stores = job.spark.createDataFrame(read_store_spans(job.session, family))
+    numbers = pa.array([(day - EPOCH.date()).days for day in days], pa.int32())
+    dates = job.spark.createDataFrame(pa.table({"day": numbers}))
+    known_days = stores.join(F.broadcast(dates), on=F.expr("day BETWEEN first_day AND last_day"))
+    return expected.select(*columns).union(known_days.select("store_id", "day")).distinct()
+
+
+def window_day() -> Column:
+    """The UTC day, since 1970, of window_start, which is in milliseconds since 1970."""
+    return F.floor(F.col("window_start") / DAY_MILLIS).cast("int")
 
 
 def _send_dead_letters(

@@ -9,6 +9,7 @@ from datetime import date
 from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 from pyspark.sql import DataFrame, Row
@@ -43,6 +44,20 @@ def _build_writes(
         for store, spans in of_stores.items():
             for value, span in spans.items():
                 yield from values.build_writes((store, value), span)
+
+
+def read_store_spans(session: Session, family: Family) -> pa.Table:
+    """The known stores and their days: store_id, first_day, last_day (int32: days since 1970)."""
+    select = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = %s"
+    found = session.execute(select, [family.name])
+    # The two days are separate writes.
+    rows = [row for row in found if row.first_day and row.last_day]
+    columns = {
+        "store_id": pa.array([row.store_id for row in rows], pa.string()),
+        "first_day": pa.array([row.first_day.days_from_epoch for row in rows], pa.int32()),
+        "last_day": pa.array([row.last_day.days_from_epoch for row in rows], pa.int32()),
+    }
+    return pa.table(columns)
 
 
 def write_ledger(

@@ -1,202 +1,176 @@
-"""Rows of a generation in Cassandra: written by the executors, and read back.
+"""Rows of a generation, written by the executors: those that differ from the rows that serve now.
 
-Windows that differ from the generation served before are marked as changed.
+Windows whose rows differ are stored for the restatements.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from cassandra.query import BoundStatement
+from cassandra.cluster import Session
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from batch_layer.views.publish.announcements import INSERT_WINDOW, bucket_number
-from runtime.cassandra.writes import binder, chunks, prepare_idempotent, read_many, write_groups
+from batch_layer.views.publish.stored_rows import (
+    Choices,
+    RowKeyColumns,
+    Rows,
+    RowValues,
+    StoreDay,
+    StoredRows,
+    days_since_1970,
+    quote_names,
+    to_plain,
+    value_names,
+)
+from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.spark.arrow import to_rows
 from tally.config.settings import Settings
 from tally.families.family import Family
-from tally.time.instants import assume_utc, to_millis
+from tally.families.versions import NOTHING, VersionChoice
 
-# Days of one store per query: a query costs the client as much as its answer.
-_DAYS_AT_ONCE = 20
+_STORE_DAYS_AT_ONCE = 200
 
-WrittenColumns = tuple[Any, ...]
-# Store, day in days since 1970, generation.
-_PartitionKey = tuple[str, int, int]
+
+class WrittenRows(NamedTuple):
+    """How many rows a generation has written, and how many windows it has changed."""
+
+    rows: int
+    changed: int
+
+
+class _Difference(NamedTuple):
+    """The rows of a store's day that differ; None for one that is there no more."""
+
+    store_day: StoreDay
+    rows: Mapping[RowKeyColumns, RowValues | None]
 
 
 def column_names(family: Family) -> tuple[str, ...]:
     """Columns of the family's batch table but the generation, in the order of the rows to write."""
-    values = ("events", *family.part_names, "epoch", *family.exclusion_columns)
-    return ("store_id", "day", *family.row_key, *values)
+    return ("store_id", "day", *family.row_key, *value_names(family))
 
 
-def write_generation(rows: DataFrame, settings: Settings, family: Family, generation: int) -> int:
-    """Write the rows under the generation on the executors; return how many were acknowledged.
+@dataclass(frozen=True)
+class NewGeneration:
+    """A generation to write; `served`: the rows that serve each day before it."""
 
-    In:  tally.spark.frames.window_rows().
-    Out: the number of rows; the batch table has their columns, and the generation.
+    settings: Settings
+    family: Family
+    number: int
+    served: Mapping[date, VersionChoice]
+
+    def as_published(self, days: Iterable[date]) -> dict[date, VersionChoice]:
+        """The rows of the days once it serves them."""
+        return {day: self.served.get(day, NOTHING).with_newest(self.number) for day in days}
+
+
+def write_generation(
+    rows: DataFrame, store_days: DataFrame, generation: NewGeneration
+) -> WrittenRows:
+    """Write the rows that differ from those that serve now under the generation, on the executors.
+
+    In:  tally.spark.frames.window_rows(); store_id, day (int: days since 1970), distinct: the store
+         days that may have changed, also those that have no row any more; served: the rows that
+         serve each day now.
+    Out: counts; a first generation of a day changes no window, as it replaces provisional numbers.
     """
-    names = column_names(family)
+    settings, family, number = generation.settings, generation.family, generation.number
+    choices = days_since_1970(generation.served)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        session, count = worker_session(settings), 0
-        # Without an explicit timestamp, unlike a speed row: a generation has one writer, and it is
-        # not read before the flip.
-        insert = binder(
-            prepare_idempotent(
-                session,
-                f"INSERT INTO {family.batch_table} (generation, {_quote(names)})"
-                f" VALUES (?{', ?' * len(names)})",
-            )
-        )
+        writer = _DifferenceWriter(worker_session(settings), family, number, choices)
+        columns = (row for batch in batches for row in to_rows(batch))
+        by_day = groupby(columns, key=lambda row: (row[0], row[1]))
+        days = ((key, _rows_by_key(family, found)) for key, found in by_day)
+        # Chunks of whole days: rows that are gone are found by comparing all of a day.
+        while chunk := dict(islice(days, _STORE_DAYS_AT_ONCE)):
+            written = writer.write(chunk)
+            yield pa.RecordBatch.from_pydict({"rows": [written.rows], "changed": [written.changed]})
 
-        def bind_rows() -> Iterator[list[BoundStatement]]:
-            nonlocal count
-            for batch in batches:
-                count += batch.num_rows
-                # Each row is its own group: no row is read before the flip, so no two rows have to
-                # appear together.
-                for store_id, day, *values in to_rows(batch):
-                    yield [insert((generation, store_id, day + CQL_DATE_ZERO, *values))]
-
-        write_groups(session, bind_rows())
-        yield pa.RecordBatch.from_pydict({"rows": [count]})
-
-    plain = {
-        "day": F.unix_date("day").alias("day"),
-        "window_start": F.unix_millis("window_start").alias("window_start"),
-    }
-    columns = [plain.get(name, F.col(name)) for name in names]
+    names = column_names(family)
+    numbers = {"day": F.unix_date("day"), "window_start": F.unix_millis("window_start")}
+    computed = rows.withColumns(numbers).select(*names)
     # The number of tasks is explicit: Spark would make one task of so few bytes. All rows of a
-    # store's day lie in one task.
+    # store's day lie in one task, its mark before them.
     tasks = rows.sparkSession.sparkContext.defaultParallelism
     ordered = (
-        rows.select(*columns)
+        computed.join(store_days, on=["store_id", "day"], how="left_semi")
+        .unionByName(store_days, allowMissingColumns=True)
         .repartition(tasks, "store_id", "day")
         .sortWithinPartitions("store_id", "day", "window_start")
     )
-    return sum(task["rows"] for task in ordered.mapInArrow(write, "rows bigint").collect())
+    found = ordered.mapInArrow(write, "rows bigint, changed bigint").collect()
+    return WrittenRows(sum(task.rows for task in found), sum(task.changed for task in found))
 
 
-def _quote(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
+def _rows_by_key(family: Family, columns: Iterable[tuple[Any, ...]]) -> Rows:
+    end = 2 + len(family.row_key)
+    # A mark of the store's day has no window.
+    found = (tuple(map(to_plain, row)) for row in columns if row[2] is not None)
+    return {row[2:end]: row[end:] for row in found}
 
 
-class StoreDay(NamedTuple):
-    """A store and a day since 1970; touched: its rows may differ from those that serve now."""
+class _DifferenceWriter:
+    """Writes what differs from the chosen versions, under one generation."""
 
-    store: str
-    day: int
-    touched: bool
-
-
-class WrittenRow(NamedTuple):
-    """A row that Cassandra holds; day in days and start in milliseconds since 1970.
-
-    `parts` are those that are sums, in the family's order; changed: the generation served before
-    lacks exactly this row.
-    """
-
-    store: str
-    day: int
-    start: int
-    axes: tuple[str, ...]
-    events: int
-    parts: tuple[int, ...]
-    changed: bool
-
-    @property
-    def window(self) -> tuple[str, int]:
-        """The row's store, and its start in milliseconds since 1970."""
-        return self.store, self.start
-
-
-class WrittenRowReader:
-    """Reads (store, day) partitions of a generation, and of the one that serves the day now.
-
-    `earlier`: the generation that serves now, by day since 1970.
-    """
-
-    def __init__(
-        self, settings: Settings, family: Family, generation: int, earlier: Mapping[int, int]
-    ) -> None:
-        self._session = worker_session(settings)
-        self._family, self._generation, self._served_generation = family, generation, earlier
-        # Store and day are left out: the query names them.
-        names = column_names(family)[2:]
-        first_axis = names.index("window_start") + 1
-        self._axes = slice(first_axis, first_axis + len(family.axes))
-        self._events = names.index("events")
-        self._sums = [names.index(name) for name in family.sums]
-        self._select = prepare_idempotent(
-            self._session,
-            f"SELECT day, {_quote(names)} FROM {family.batch_table}"
-            " WHERE store_id = ? AND day IN ? AND generation = ?",
+    def __init__(self, session: Session, family: Family, generation: int, choices: Choices) -> None:
+        self._session, self._generation, self._choices = session, generation, choices
+        self._family, self._stored = family, StoredRows(session, family)
+        names = column_names(family)
+        # Without an explicit timestamp, unlike a speed row: a generation has one writer, and it is
+        # not read before the flip.
+        self._insert = binder(
+            prepare_idempotent(
+                session,
+                f"INSERT INTO {family.batch_table} (generation, {quote_names(names)})"
+                f" VALUES (?{', ?' * len(names)})",
+            )
         )
-        self._insert_window = prepare_idempotent(self._session, INSERT_WINDOW)
+        self._insert_window = prepare_idempotent(session, INSERT_WINDOW)
+        self._no_values = (None,) * len(value_names(family))
 
-    def read_rows(self, days: Sequence[StoreDay]) -> list[WrittenRow]:
-        """Rows of the generation; the windows that it changes are stored before this returns."""
-        keys = [(store, day, self._generation) for store, day, _ in days]
-        written = self._read(keys)
-        compared = [
-            (store, day, self._served_generation[day])
-            for store, day, touched in days
-            if touched and day in self._served_generation
-        ]
-        before = {key: set(rows) for key, rows in self._read(compared).items()}
-        found, changed = [], set[_PartitionKey]()
-        for store, day, _ in days:
-            earlier = self._served_generation.get(day, 0)
-            served = before.get((store, day, earlier))
-            for row in written[store, day, self._generation]:
-                # None where the served generation was not read, or there is none: the first
-                # generation of a day replaces provisional numbers and restates nothing.
-                is_changed = served is not None and row not in served
-                axes, events = row[self._axes], row[self._events]
-                sums = tuple([row[place] for place in self._sums])
-                found.append(WrittenRow(store, day, row[0], axes, events, sums, is_changed))
-                if is_changed:
-                    changed.add((store, row[0], earlier))
+    def write(self, days: Mapping[StoreDay, Rows]) -> WrittenRows:
+        """Write the rows of these store days that differ; return once all is acknowledged."""
+        before = self._stored.read([*days], self._choices)
+        differences = [_find_difference(day, before[day], days[day]) for day in days]
+        # Each row is its own group: no row is read before the flip, so no two rows have to appear
+        # together.
+        groups = (
+            [self._insert((self._generation, store, day + CQL_DATE_ZERO, *key, *values))]
+            for (store, day), rows in differences
+            for key, values in ((key, rows[key] or self._no_values) for key in rows)
+        )
+        write_groups(self._session, groups)
         # Stored under this run's token before its flip: if the run dies after the flip, the next
         # run announces them.
-        self._store_windows(changed)
-        return found
-
-    def _read(self, keys: list[_PartitionKey]) -> dict[_PartitionKey, list[WrittenColumns]]:
-        """The rows of each partition, ascending."""
-        days: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for store_id, day, generation in keys:
-            days[store_id, generation].append(day + CQL_DATE_ZERO)
-        queries = [
-            (store_id, chunk, generation)
-            for (store_id, generation), of_store in days.items()
-            for chunk in chunks(of_store, _DAYS_AT_ONCE)
-        ]
-        answers = read_many(self._session, self._select, queries)
-        rows: dict[_PartitionKey, list[WrittenColumns]] = {key: [] for key in keys}
-        for (store_id, _, generation), answer in zip(queries, answers, strict=True):
-            for day, *row in answer:
-                rows[store_id, day.days_from_epoch, generation].append(_to_columns(row))
-        return rows
-
-    def _store_windows(self, changed: set[tuple[str, int, int]]) -> None:
-        family, generation = self._family.name, self._generation
-        rows = (
-            (family, generation, bucket_number(store_id), store_id, start, before)
-            for store_id, start, before in sorted(changed)
+        changed = sorted(self._find_windows(differences))
+        name, token = self._family.name, self._generation
+        windows = (
+            (name, token, bucket_number(store), store, start, earlier)
+            for store, start, earlier in changed
         )
-        write_groups(self._session, ([self._insert_window.bind(row)] for row in rows))
+        write_groups(self._session, ([self._insert_window.bind(row)] for row in windows))
+        return WrittenRows(sum(len(rows) for _, rows in differences), len(changed))
+
+    def _find_windows(self, differences: Iterable[_Difference]) -> set[tuple[str, int, int]]:
+        """The store, start and earlier generation of the windows that are restated."""
+        return {
+            (store, key[0], self._choices[day].generation)
+            for (store, day), rows in differences
+            if day in self._choices
+            for key in rows
+        }
 
 
-def _to_columns(row: Sequence[Any]) -> WrittenColumns:
-    start, *values = row
-    # Rows are members of a set and must be hashable, and a part may be a list.
-    return (
-        to_millis(assume_utc(start)),
-        *(tuple(value) if isinstance(value, list) else value for value in values),
-    )
+def _find_difference(store_day: StoreDay, before: Rows, now: Rows) -> _Difference:
+    changed: dict[RowKeyColumns, RowValues | None] = {
+        key: values for key, values in now.items() if before.get(key) != values
+    }
+    gone = before.keys() - now.keys()
+    return _Difference(store_day, changed | dict.fromkeys(gone))

@@ -18,6 +18,7 @@ from runtime.registry.sources import FAMILIES, SALES
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tests.support.sources.canonical import send
+from tests.support.stack.tables import served_rows
 
 FIELDS = ("events", "receipts", "gross_minor", "excluded_receipts", "excluded_gross_minor")
 Cells = dict[tuple[str, datetime], tuple[int, ...]]
@@ -78,8 +79,7 @@ class Parts:
 
     def cells(self, days: dict[date, int]) -> Cells:
         """The rows of the given generations."""
-        rows = self.session.execute("SELECT * FROM batch_sales_15min")
-        served = [row for row in rows if days.get(row.day.date()) == row.generation]
+        served = [row for row in served_rows(self.session, "sales") if row.day.date() in days]
         return {
             (row.store_id, row.window_start.replace(tzinfo=UTC)): tuple(
                 getattr(row, name) for name in FIELDS

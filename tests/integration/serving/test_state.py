@@ -13,8 +13,6 @@ from runtime.registry.sources import SALES
 from serving.storage.tables import TillFinding
 from serving.storage.views import STORES_AT_ONCE, ViewReader
 from tally.config.settings import Settings
-from tally.families.generation import GenerationSpan
-from tally.time.windows import TimeRange
 from tests.support.serving.raw_receipts import line, raw
 from tests.support.serving.serving_tables import insert_world
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale
@@ -69,6 +67,14 @@ WORLD = World(
         raw("406", "2026-11-21T10:00:00", 1, line("Milk", 5)),
     ],
 )
+
+
+async def versions(views: ViewReader, store_id: str, days: list[date]) -> object:
+    """The versions of the batch rows, of each day in the order of their keys."""
+    by_day = await views.batch_versions(SALES, store_id, days)
+    return {day: sorted(found, key=lambda one: one[:2]) for day, found in by_day.items()}
+
+
 SPAN = (at("2026-11-21T10:00"), at("2026-11-21T12:00"))
 READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: views.current_generations(SALES, [DAY, OTHER]),
@@ -77,11 +83,9 @@ READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: views.newest(SALES, DAY, DAY),
     lambda views: views.newest(SALES, DAY, OTHER),
     lambda views: views.newest(SALES, date(2017, 1, 1), date(2017, 1, 2)),
-    lambda views: views.batch_span(
-        SALES,
-        "367",
-        GenerationSpan(1, (DAY,), TimeRange(at("2026-11-21T10:15"), at("2026-11-22T00:00"))),
-    ),
+    lambda views: versions(views, "367", [DAY, OTHER]),
+    lambda views: versions(views, "367", [DAY]),
+    lambda views: versions(views, "nobody", [DAY]),
     lambda views: views.findings(SALES, "367", [DAY, OTHER]),
     lambda views: views.gaps(["posTransactionTopic", "sales"]),
     lambda views: views.master_current(SALES),

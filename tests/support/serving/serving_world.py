@@ -5,18 +5,25 @@ Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/events/i
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
-from serving.storage.tables import Activity, AnsweredSpans, DayRange, TillFinding, ViewRow
+from serving.storage.tables import (
+    Activity,
+    AnsweredSpans,
+    DayRange,
+    StoredVersion,
+    TillFinding,
+    ViewRow,
+)
 from serving.storage.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.events.identity import digest_text, sensor_key
 from tally.families.family import Family
-from tally.families.generation import AnsweredSpan, Generation, GenerationRange, GenerationSpan
+from tally.families.generation import AnsweredSpan, Generation, GenerationRange
 from tests.support.alerts.alert_memory import MemoryAlerts
 from tests.support.evaluation.memory_baselines import MemoryBaselines, Snapshots
 from tests.support.serving.raw_receipts import MemoryReceipts, Raw
@@ -35,12 +42,21 @@ class Stored:
     store_id: str
     row: ViewRow
     generation: int | None = None
+    # In versions(): the generation has no such row any more.
+    is_absent: bool = False
+
+    @property
+    def number(self) -> int:
+        """Its generation."""
+        assert self.generation is not None
+        return self.generation
 
 
 @dataclass
 class World:
     """Everything that the serving tables hold.
 
+    `rows` of the batch layer are all rows of each generation; the tables have versions().
     `pointers` are all flips; the one with the highest generation serves its day.
     """
 
@@ -68,6 +84,30 @@ class World:
             span = self.answered.get((store_id, one.day, one.generation), whole)
             if of == family and span is not None:
                 found[one.day, one.generation] = span
+        return found
+
+    def versions(self) -> list[Stored]:
+        """The batch rows as rebuilds write them: those that differ from the generation before."""
+        found: list[Stored] = []
+        whole: dict[tuple[Family, date, int], dict[Any, Stored]] = defaultdict(dict)
+        for one in self.rows:
+            if one.generation is not None:
+                place = one.family, one.row.window_start.date(), one.generation
+                whole[place][one.store_id, one.row.window_start, one.row.axes] = one
+        flipped = {(family, one.day, one.generation) for family, one in self.pointers}
+        # A generation that was never published is compared with the one before, as all others.
+        served: dict[tuple[Family, date], dict[Any, Stored]] = defaultdict(dict)
+        for family, day, generation in sorted(
+            whole.keys() | flipped, key=lambda place: (place[0].name, *place[1:])
+        ):
+            before, now = served[family, day], whole[family, day, generation]
+            for key in before.keys() | now.keys():
+                if key not in now:
+                    found.append(replace(before[key], generation=generation, is_absent=True))
+                elif key not in before or before[key].row != now[key].row:
+                    found.append(now[key])
+            if (family, day, generation) in flipped:
+                served[family, day] = now
         return found
 
     def axis_values(self, family: Family) -> dict[AxisValue, DayRange]:
@@ -190,19 +230,25 @@ class MemoryViews(ViewReader):
     async def speed_rows(
         self, family: Family, store_id: str, days: Sequence[date]
     ) -> list[ViewRow]:
-        return await self._rows(family, store_id, dict.fromkeys(days))
+        await self.check()
+        return [
+            one.row
+            for one in self.world.rows
+            if (one.family, one.store_id, one.generation) == (family, store_id, None)
+            and one.row.window_start.date() in days
+        ]
 
-    async def batch_rows(
-        self, family: Family, store_id: str, generations: Mapping[date, int]
-    ) -> list[ViewRow]:
-        return await self._rows(family, store_id, dict(generations))
-
-    async def batch_span(
-        self, family: Family, store_id: str, span: GenerationSpan
-    ) -> list[ViewRow]:
-        rows = await self._rows(family, store_id, dict.fromkeys(span.days, span.generation))
-        start, end = span.starts
-        return [row for row in rows if start <= row.window_start < end]
+    async def batch_versions(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> dict[date, list[StoredVersion]]:
+        await self.check()
+        found: dict[date, list[StoredVersion]] = defaultdict(list)
+        for one in self.world.versions():
+            day = one.row.window_start.date()
+            if (one.family, one.store_id) == (family, store_id) and day in days:
+                row = None if one.is_absent else one.row
+                found[day].append(((one.row.window_start, one.row.axes), one.number, row))
+        return found
 
     async def read_answered_spans(
         self, family: Family, store_id: str, days: Sequence[date]
@@ -219,18 +265,6 @@ class MemoryViews(ViewReader):
             one
             for of, store, one in self.world.findings
             if (of, store) == (family, store_id) and one.day in days and one.is_open
-        ]
-
-    async def _rows(
-        self, family: Family, store_id: str, generations: Mapping[date, int | None]
-    ) -> list[ViewRow]:
-        await self.check()
-        return [
-            one.row
-            for one in self.world.rows
-            if one.family is family
-            and one.store_id == store_id
-            and generations.get(one.row.window_start.date(), -1) == one.generation
         ]
 
     async def master_until(

@@ -24,16 +24,29 @@ def speed_rows(session: Session, family: str) -> dict[Cell, Parts]:
 
 def batch_rows(session: Session, family: str) -> dict[Cell, Parts]:
     """The rows of the generations that are served."""
-    rows = session.execute(f"SELECT * FROM batch_{family}_15min")
-    return _cells(_published(session, family, rows), family)
+    return _cells(served_rows(session, family), family)
 
 
-def _published(session: Session, family: str, rows: Iterable[Any]) -> list[Any]:
-    pointers = session.execute(
-        "SELECT day, generation FROM batch_pointer WHERE family = %s", [family]
+def served_rows(session: Session, family: str) -> list[Any]:
+    """Of each batch row the newest version of the generations that were published of its day."""
+    served, published = set[tuple[str, int]](), set[tuple[str, int]]()
+    for table, found in (("batch_pointer", served), ("batch_pointer_history", published)):
+        rows = session.execute(f"SELECT family, day, generation FROM {table}")
+        found |= {(str(row.day), row.generation) for row in rows if row.family == family}
+    newest_of_day = dict(served)
+    [*partition, _] = (
+        session.cluster.metadata.keyspaces[str(session.keyspace)]
+        .tables[f"batch_{family}_15min"]
+        .primary_key
     )
-    published = {(str(row.day), row.generation) for row in pointers}
-    return [row for row in rows if (str(row.day), row.generation) in published]
+    names = [column.name for column in partition]
+    newest: dict[tuple[Any, ...], Any] = {}
+    for row in session.execute(f"SELECT * FROM batch_{family}_15min"):
+        day = str(row.day)
+        if (day, row.generation) in served | published and row.generation <= newest_of_day[day]:
+            key = tuple(getattr(row, name) for name in names)
+            newest[key] = max(row, newest.get(key, row), key=lambda each: each.generation)
+    return [row for row in newest.values() if row.events is not None]
 
 
 def visit_rows(session: Session, table: str) -> dict[VisitCell, PlainCell]:
@@ -41,7 +54,7 @@ def visit_rows(session: Session, table: str) -> dict[VisitCell, PlainCell]:
     be as many as the visits."""
     rows = session.execute(f"SELECT * FROM {table}")
     if table.startswith("batch_"):
-        rows = _published(session, "wifi", rows)
+        rows = served_rows(session, "wifi")
     found: dict[VisitCell, PlainCell] = {}
     for row in rows:
         sums = [getattr(row, name) for name in PlainCell._fields[:-1]]

@@ -10,10 +10,11 @@ from batch_layer.views.publish.check import (
     ExpectedRow,
     GenerationCheck,
     UnequalWindow,
+    WrittenRow,
+    WrittenRowReader,
     _check_store_days,
     unequal_windows,
 )
-from batch_layer.views.publish.written_rows import WrittenRow, WrittenRowReader
 from runtime.cassandra.day_spans import DaySpan
 from tally.algebra.parts import Sum
 from tally.families.family import Family
@@ -24,7 +25,7 @@ OWED = {("1", MONDAY): (2, 2, 300), ("1", WEDNESDAY): (2, 1, 300), ("2", MONDAY)
 
 def held(store: str, start: int, currency: str, events: int, *parts: int) -> WrittenRow:
     """A row as Cassandra holds it."""
-    return WrittenRow(store, start // 86_400_000, start, (currency,), events, parts, False)
+    return WrittenRow(store, start // 86_400_000, start, (currency,), events, parts)
 
 
 def test_windows_that_are_not_as_the_records_are_found() -> None:
@@ -67,11 +68,10 @@ def test_balance_of_a_window_beyond_64_bits_is_a_number_and_no_error() -> None:
 def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
     wrong = [UnequalWindow("1", number, ["+1"]) for number in range(SHOWN_WINDOWS)]
     axes = {"currency": {"1": {"EUR": DaySpan(3, 4)}}}
-    one = GenerationCheck(5, [*wrong], 1, {"1": DaySpan(3, 9)}, axes)
+    one = GenerationCheck(5, [*wrong], {"1": DaySpan(3, 9)}, axes)
     other = GenerationCheck(
         7,
         [*wrong],
-        2,
         {"1": DaySpan(1, 4), "2": DaySpan(5, 5)},
         {"currency": {"1": {"EUR": DaySpan(2, 3), "USD": DaySpan(9, 9)}}},
     )
@@ -80,7 +80,7 @@ def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
     for some in [other, one] if turned else [one, other]:
         whole.add(some)
 
-    assert (whole.windows, len(whole.unequal), whole.changed) == (12, SHOWN_WINDOWS, 3)
+    assert (whole.windows, len(whole.unequal)) == (12, SHOWN_WINDOWS)
     assert whole.stores == {"1": (1, 9), "2": (5, 5)}
     assert whole.axes == {"currency": {"1": {"EUR": (2, 4), "USD": (9, 9)}}}
 
@@ -88,11 +88,11 @@ def test_what_the_executors_saw_adds_up_in_any_order(turned: bool) -> None:
 def test_values_of_each_axis_are_seen_with_their_days() -> None:
     queues = Family("queues", ("queue", "desk"), (Sum("arrived"),), epoch=1)
     rows = [
-        WrittenRow("1", day, day * 86_400_000, place, 1, (1,), False)
+        WrittenRow("1", day, day * 86_400_000, place, 1, (1,))
         for day, place in ((17_231, ("tills", "a")), (17_233, ("tills", "b")))
     ]
     reader = SimpleNamespace(read_rows=lambda _days: rows)
-    owed = [(("1", row.day), [ExpectedRow("1", row.start, False, (1, 1))]) for row in rows]
+    owed = [(("1", row.day), [ExpectedRow("1", row.start, (1, 1))]) for row in rows]
 
     found = _check_store_days(owed, cast(WrittenRowReader, reader), queues)
 

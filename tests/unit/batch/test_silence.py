@@ -12,15 +12,14 @@ from cassandra.util import Date
 from pyspark.errors import PythonException
 
 from batch_layer.views import rebuild
-from batch_layer.views.publish import written_rows
 from batch_layer.views.publish.announcements import Outbox
 from batch_layer.views.publish.registers import write_findings
-from batch_layer.views.publish.written_rows import StoreDay, WrittenRowReader
+from batch_layer.views.publish.stored_rows import StoredRows
 from runtime.cassandra import writes
 from runtime.connect import CQL_DATE_ZERO
 from runtime.process.job import FAILED
 from runtime.registry.sources import TRAFFIC
-from tally.config.settings import Settings
+from tally.families.versions import VersionChoice
 from tests.support.serving.answering_session import AnsweringSession
 
 LONG = cqltypes.LongType
@@ -35,32 +34,25 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def put(session: AnsweringSession) -> AnsweringSession:
         monkeypatch.setattr(writes, "execute_concurrent", session.execute_concurrent)
-        monkeypatch.setattr(written_rows, "worker_session", lambda _settings: session)
         return session
 
     return put
 
 
 def traffic_row(values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """One row of the store's first day, of generation 5 with one person more."""
-    _, days, generation = values
-    counts = (2, 9 if generation == 5 else 8, 0, 0, 0)
-    day = Date(days[0] - CQL_DATE_ZERO)
-    return [(day, TEN.replace(tzinfo=None), "*", "", *counts, 1, *[0] * 8)]
+    """Two versions of a row of the store's first day, of generation 5 with one person more."""
+    day = Date(values[1][0] - CQL_DATE_ZERO)
+    start = TEN.replace(tzinfo=None)
+    return [(day, number, start, "*", "", 2, 3 + number, *[0] * 12) for number in (5, 3)]
 
 
 def test_rows_of_a_generation_are_read_again_where_a_question_has_no_answer(patched: Any) -> None:
-    # Those of a window that is kept to be told.
-    types = (cqltypes.UTF8Type, LONG, cqltypes.Int32Type, cqltypes.UTF8Type, LONG, LONG)
-    session = patched(AnsweringSession(types, traffic_row, silent=2))
+    session = patched(AnsweringSession((), traffic_row, silent=2))
 
-    found = WrittenRowReader(Settings(), TRAFFIC, 5, {NUMBER: 3}).read_rows(
-        [StoreDay("367", NUMBER, True)]
-    )
+    found = StoredRows(session, TRAFFIC).read([("367", NUMBER)], {NUMBER: VersionChoice(5, {3, 5})})
 
-    assert [(row.store, row.events, row.parts, row.changed) for row in found] == [
-        ("367", 2, (9, 0, 0, 0, 1, *[0] * 6), True)
-    ]
+    [values] = found["367", NUMBER].values()
+    assert values[:2] == (2, 8)
     assert set(session.asked.values()) == {3}
 
 

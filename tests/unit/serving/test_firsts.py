@@ -4,12 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.families.generation import (
-    FirstCoverage,
     GenerationRange,
     first_covering_generations,
-    generation_spans,
 )
-from tally.time.windows import TimeRange, window_starts
+from tally.time.windows import window_starts
 from tests.support.serving.serving_world import at
 
 DAY, START = date(2026, 11, 21), at("2026-11-21T00:00")
@@ -54,19 +52,3 @@ def test_generation_that_covered_nothing_new_is_not_read() -> None:
         (one.covering.generation, (one.windows.end - one.windows.start) / timedelta(minutes=1))
         for one in found
     ] == [(1, 60), (3, 60), (5, 1320)]
-
-
-def test_days_of_one_generation_are_read_together() -> None:
-    one, other = (
-        covering(1, (0, 60)),
-        GenerationRange(date(2026, 11, 22), 1, 1, at("2026-11-22T00:00"), at("2026-11-22T01:00")),
-    )
-
-    (span,) = generation_spans(
-        [
-            FirstCoverage(both, TimeRange(both.covered_from, both.covered_until))
-            for both in (one, other)
-        ]
-    )
-
-    assert span == (1, (DAY, date(2026, 11, 22)), (START, at("2026-11-22T01:00")))

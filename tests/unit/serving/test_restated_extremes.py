@@ -33,7 +33,7 @@ def status(family: Family, before: Value, now: Value) -> str:
                 FirstCoverage(EARLIER, TimeRange(EARLIER.covered_from, EARLIER.covered_until))
             ]
         },
-        first_windows={1: windows(before)},
+        first_windows=windows(before),
     )
     (served,) = serve_windows(reading, [START])
     return served.status
