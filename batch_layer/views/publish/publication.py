@@ -214,7 +214,8 @@ def _write_rows(
     computed = compute(job.spark, job.settings, family, pinned, days)
     store_days = find_store_days(job, family, computed.expected, days).persist()
     served = PointerTable(job.session, family.name).choices(days, pinned.current)
-    rows, changed = write_generation(computed.rows, store_days, job.settings, family, token, served)
+    generation = NewGeneration(job.settings, family, token, served)
+    rows, changed = write_generation(computed.rows, store_days, generation)
     _print_progress(f"{family.name}: {rows:,} rows written under generation {token}")
     expected = computed.expected.withColumn("day", window_day()).join(
         store_days, on=["store_id", "day"], how="left_semi"

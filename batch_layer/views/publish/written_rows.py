@@ -76,8 +76,7 @@ def write_generation(
     """Write the rows that differ from those that serve now under the generation, on the executors.
 
     In:  tally.spark.frames.window_rows(); store_id, day (int: days since 1970), distinct: the store
-         days that may have changed, also those that have no row any more; served: the rows that
-         serve each day now.
+         days that may have changed, also those that have no row any more.
     Out: counts; a first generation of a day changes no window, as it replaces provisional numbers.
     """
     settings, family, number = generation.settings, generation.family, generation.number
