@@ -62,6 +62,8 @@ def render_views(source: Source) -> str:
             f"batch_{source.name}_15min",
             _batch_columns(source),
             f"(store_id, day), {axes}, generation",
+            f"CLUSTERING ORDER BY ({', '.join(f'{_quote(name)} ASC' for name in key)},"
+            " generation DESC) AND ",
         ),
     ]
     return "\n".join([*speed, "", *batch, ""])
@@ -99,7 +101,7 @@ def _batch_columns(source: Source) -> list[Column]:
     return [store, day, generation, *rest, *excluded]
 
 
-def _table_lines(name: str, columns: Sequence[Column], key: str) -> Iterable[str]:
+def _table_lines(name: str, columns: Sequence[Column], key: str, order: str = "") -> Iterable[str]:
     named = [_quote(column.name) for column in columns]
     width = max(map(len, named))
     yield f"CREATE TABLE IF NOT EXISTS {name} ("
@@ -108,7 +110,7 @@ def _table_lines(name: str, columns: Sequence[Column], key: str) -> Iterable[str
         remark = f" -- {' '.join(column.remark.split())}" if column.remark else ""
         yield f"  {shown:<{width}} {column.type},{remark}"
     yield f"  PRIMARY KEY ({key})"
-    yield ") WITH compaction = {'class': 'UnifiedCompactionStrategy'};"
+    yield f") WITH {order}compaction = {{'class': 'UnifiedCompactionStrategy'}};"
 
 
 def _quote(name: str) -> str:

@@ -35,7 +35,7 @@ from batch_layer.views.publish.registers import (
     write_findings,
     write_ledger,
 )
-from batch_layer.views.publish.written_rows import write_generation
+from batch_layer.views.publish.written_rows import NewGeneration, write_generation
 from runtime.connect import kafka_producer
 from runtime.kafka.broker_clock import read_broker_time
 from tally.config.keys import load_digest_key

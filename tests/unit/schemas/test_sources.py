@@ -139,7 +139,13 @@ def test_a_reserved_word_of_cql_is_quoted(queues: Write) -> None:
 
     assert '"full" ' in render_views(source) and "full" in speed.columns
     assert render_views(source).count('window_start, "order", dim, dim_value') == 2
-    assert batch.clustering_key == ("window_start", '"order"', "dim", "dim_value")
+    assert batch.clustering_key == (
+        "window_start",
+        '"order"',
+        "dim",
+        "dim_value",
+        "generation",
+    )
 
 
 def test_a_meaning_of_several_lines_stays_a_remark(queues: Write) -> None:
