@@ -105,6 +105,9 @@ class QueryEngine:
             layers.read_speed_progress(self._views, pointers),
             *(self._store(store, pointers) for store in query.stores),
         )
+        if query.as_of is not None:
+            # After the rows: a sweep says so before it removes any.
+            await self._refuse_swept(query, query.as_of)
         # Rows and not stretches: one stretch of a thousand queues is as much work as many of one.
         sizes = (len(piece.result_cells) * piece.request.rows_per_slot for piece in stores)
         rows = sum(sizes) + sum(reading.rows for piece in stores for reading in piece.readings)
@@ -177,11 +180,28 @@ class QueryEngine:
 
     async def _all_pointers(self, query: Query) -> list[Pointers]:
         # Read once for all stores, so that all of them are of one moment.
-        read = (self.reader.utc_days(query.metric.families, slots) for slots in query.stores)
-        days = sorted({day for store_days in read for day in store_days})
+        days = self._utc_days(query)
         return await asyncio.gather(
             *(self._pointers(family, days, query.as_of) for family in query.metric.families)
         )
+
+    def _utc_days(self, query: Query) -> list[date]:
+        read = (self.reader.utc_days(query.metric.families, slots) for slots in query.stores)
+        return sorted({day for store_days in read for day in store_days})
+
+    async def _refuse_swept(self, query: Query, as_of: datetime) -> None:
+        days = self._utc_days(query)
+        marks = await asyncio.gather(
+            *(self._views.swept_until(family, days) for family in query.metric.families)
+        )
+        swept = max((mark for mark in marks if mark is not None), default=as_of)
+        if swept > as_of:
+            oldest = format_instant(swept)
+            raise BadQuery(
+                "as_of",
+                f"as_of: answers before {oldest} are not kept any more; ask for a later instant"
+                " (TALLY_AS_OF_DAYS says for how long they are)",
+            )
 
     async def _pointers(
         self, family: Family, days: Sequence[date], as_of: datetime | None

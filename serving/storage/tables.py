@@ -17,13 +17,13 @@ from tally.families.generation import GENERATION_COLUMNS, RANGE_COLUMNS, Answere
 from tally.families.versions import RowVersion
 from tally.time.instants import assume_utc
 
-CURRENT_GENERATIONS = (
-    f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
-)
+FLIP_TOKEN = "SELECT flip_token FROM batch_pointer WHERE family = ? LIMIT 1"
+CURRENT_GENERATIONS = f"SELECT flip_token, {GENERATION_COLUMNS} FROM batch_pointer WHERE family = ?"
 NEWEST = "SELECT generation FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
 # An answer of now reads only which generation covered what: the maps of a pointer are long.
 COVERINGS = f"SELECT {RANGE_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 HISTORY = f"SELECT {GENERATION_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
+SWEPT = "SELECT day, until FROM swept_day WHERE family = ? AND day IN ?"
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
 MASTER_CURRENT = "SELECT current_at FROM master_current WHERE family = ?"
 FINDINGS = (
@@ -88,6 +88,7 @@ def probe_queries() -> Iterator[tuple[str, tuple[object, ...]]]:
     absent, day = "-", date(1970, 1, 1)
     yield COVERINGS, (absent, [day])
     yield MASTER_UNTIL, (absent, [day])
+    yield SWEPT, (absent, [day])
     yield MASTER_CURRENT, (absent,)
     yield FINDINGS, (absent, [day], absent)
     yield ANSWERED_SPANS, (absent, absent, [day])

@@ -140,6 +140,13 @@ def _heads(rows: Iterable[CqlRow]) -> list[ReceiptHead]:
     return [ReceiptHead(event_id, offset, assume_utc(closed)) for event_id, offset, closed in rows]
 
 
+class _KnownPointers(NamedTuple):
+    """All pointers of a family, and the token of the last flip among them."""
+
+    token: int | None
+    by_day: Mapping[date, Generation]
+
+
 class ViewReader:
     """Reads over one connection, which is made on first use and again after a failure.
 
@@ -151,16 +158,21 @@ class ViewReader:
         self.receipts = ReceiptReader(self._connection)
         self.alerts = AlertReader(self._connection)
         self.baselines = BaselineReader(self._connection)
+        self._pointers: dict[str, _KnownPointers] = {}
 
     async def current_generations(self, family: Family, days: Days) -> dict[date, Generation]:
         """The generation that serves each UTC day that has one, in one linearizable read."""
         if not days:
             return {}
-        values = (family.name, min(days), max(days))
-        rows = await self._connection.rows(tables.CURRENT_GENERATIONS, values, is_serial=True)
-        wanted = set(days)  # the span may hold others; one SELECT per day would be as many moments
-        found = [parse_generation(row) for row in rows]
-        return {serving.day: serving for serving in found if serving.day in wanted}
+        values = (family.name,)
+        # One value says whether a rebuild has published since the pointers were read.
+        tokens = await self._connection.rows(tables.FLIP_TOKEN, values, is_serial=True)
+        known = self._pointers.get(family.name)
+        if known is None or known.token is None or [(known.token,)] != tokens:
+            rows = await self._connection.rows(tables.CURRENT_GENERATIONS, values, is_serial=True)
+            known = await run_in_thread_if_large(len(rows), _parse_pointers, rows)
+            self._pointers[family.name] = known
+        return {day: known.by_day[day] for day in days if day in known.by_day}
 
     async def newest(self, family: Family, first: date, last: date) -> int:
         """The highest generation that serves a day of the span now, linearizable; 0 without one."""
@@ -178,6 +190,11 @@ class ViewReader:
         """The same generations as in coverings(), each with all of its columns."""
         rows = await self._read_days(tables.HISTORY, days, family.name)
         return _by_day(parse_generation(row) for row in rows)
+
+    async def swept_until(self, family: Family, days: Days) -> datetime | None:
+        """The instant before which `as_of` has no answer any more on one of the days, if any."""
+        rows = await self._read_days(tables.SWEPT, days, family.name)
+        return max((assume_utc(until) for _, until in rows), default=None)
 
     async def speed_rows(self, family: Family, store_id: str, days: Days) -> list[ViewRow]:
         """The rows of the speed layer, in no order."""
@@ -295,6 +312,13 @@ class ViewReader:
     def close(self) -> None:
         """End the connection."""
         self._connection.close()
+
+
+def _parse_pointers(rows: Sequence[CqlRow]) -> _KnownPointers:
+    # Without a day: the family has no pointer yet, only tokens.
+    found = [parse_generation(row) for _, *row in rows if row[0] is not None]
+    token = rows[0][0] if rows else None
+    return _KnownPointers(token, {serving.day: serving for serving in found})
 
 
 def _by_day(found: Iterable[_CoveringT]) -> dict[date, list[_CoveringT]]:

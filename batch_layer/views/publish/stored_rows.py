@@ -22,6 +22,7 @@ StoreDay: TypeAlias = tuple[str, int]
 RowKeyColumns: TypeAlias = tuple[Any, ...]
 RowValues: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = Mapping[RowKeyColumns, RowValues]
+StoredVersion: TypeAlias = RowVersion[RowKeyColumns, RowValues]
 # By day since 1970; a day that nothing serves is absent.
 Choices: TypeAlias = Mapping[int, VersionChoice]
 
@@ -53,29 +54,30 @@ class StoredRows:
 
     def read(self, keys: Sequence[StoreDay], choices: Choices) -> dict[StoreDay, Rows]:
         """The rows of each store's day in the chosen generation; a day without one has none."""
+        versions = self.read_versions([key for key in keys if key[1] in choices])
+        return {
+            key: select_versions(versions[key], choices[key[1]]) if key[1] in choices else {}
+            for key in keys
+        }
+
+    def read_versions(self, keys: Sequence[StoreDay]) -> dict[StoreDay, list[StoredVersion]]:
+        """All versions of the rows of each store's day."""
         days: defaultdict[str, list[int]] = defaultdict(list)
         for store_id, day in keys:
-            if day in choices:
-                days[store_id].append(day + CQL_DATE_ZERO)
+            days[store_id].append(day + CQL_DATE_ZERO)
         queries = [
             (store_id, chunk)
             for store_id, of_store in days.items()
             for chunk in chunks(of_store, _DAYS_AT_ONCE)
         ]
         answers = read_many(self._session, self._select, queries)
-        versions: defaultdict[StoreDay, list[RowVersion[RowKeyColumns, RowValues]]]
-        versions = defaultdict(list)
+        versions: dict[StoreDay, list[StoredVersion]] = {key: [] for key in keys}
         for (store_id, _), rows in zip(queries, answers, strict=True):
             for day, version in self._parse(rows):
                 versions[store_id, day].append(version)
-        return {
-            key: select_versions(versions[key], choices[key[1]]) if key[1] in choices else {}
-            for key in keys
-        }
+        return versions
 
-    def _parse(
-        self, rows: Iterable[Sequence[Any]]
-    ) -> Iterator[tuple[int, RowVersion[RowKeyColumns, RowValues]]]:
+    def _parse(self, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, StoredVersion]]:
         length = len(self._family.row_key)
         for day, generation, start, *columns in rows:
             # Values are compared with those to write, in which an instant is a number.

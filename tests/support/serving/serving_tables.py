@@ -83,6 +83,8 @@ def _insert_state(session: Session, world: World) -> None:
             {"family": family.name, "store_id": store_id, "generation": 1, **found._asdict()},
         )
     _insert_answers(session, world)
+    for family, day, until in world.swept:
+        _insert(session, "swept_day", {"family": family.name, "day": day, "until": until})
     for gap in world.gaps:
         _insert(session, "gap", asdict(gap))
 

@@ -69,6 +69,7 @@ class World:
     findings: list[tuple[Family, str, TillFinding]] = field(default_factory=list)
     # By store, day and generation for which windows it answers, where not for the whole day.
     answered: dict[tuple[str, date, int], AnsweredSpan | None] = field(default_factory=dict)
+    swept: list[tuple[Family, date, datetime]] = field(default_factory=list)
     gaps: list[AcceptedGap] = field(default_factory=list)
     receipts: list[Raw] = field(default_factory=list)
     snapshots: Snapshots = field(default_factory=list)
@@ -226,6 +227,13 @@ class MemoryViews(ViewReader):
             if of is family and one.day in days:
                 by_day[one.day].append(one)
         return {day: sorted(found, key=lambda one: one.generation) for day, found in by_day.items()}
+
+    async def swept_until(self, family: Family, days: Sequence[date]) -> datetime | None:
+        await self.check()
+        return max(
+            (until for of, day, until in self.world.swept if of is family and day in days),
+            default=None,
+        )
 
     async def speed_rows(
         self, family: Family, store_id: str, days: Sequence[date]
