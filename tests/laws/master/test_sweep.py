@@ -30,8 +30,11 @@ runs = st.lists(
 )
 
 
+Run = tuple[bool, int, list[int | None]]
+
+
 def write(
-    all_runs: list[tuple[bool, int, list[int | None]]],
+    all_runs: list[Run],
 ) -> tuple[list[Generation], list[StoredVersion]]:
     """The flips and versions of runs, each of which writes what differs from what serves."""
     flips: list[Generation] = []
