@@ -21,7 +21,7 @@ RESERVED_NAMES = frozenset(
         """schema_version event_id store_id happened_at received_at fingerprint raw_partition
         raw_offset extra repeat sender day window_start dim dim_value events epoch generation topic
         partition offset committed_at crc is_readable is_repeat excluded id at left_out source value
-        axes members window sums last first_copies is_utf8 fate elsewhere touched event_date
+        axes members window sums last first_copies is_utf8 fate elsewhere event_date
         first_date pinned""",
     )
 )

@@ -85,7 +85,7 @@ def test_spark_computes_the_columns_of_what_is_read_from_presences(
     shape = ", ".join(
         (*(f"{name} bigint" for name in numbers), *(f"{name} string" for name in texts))
     )
-    minutes = spark.createDataFrame([], f"is_new boolean, {shape}")
+    minutes = spark.createDataFrame([], shape)
     check_columns(total_rows(compute_period_rows(minutes, family), family), family)
 
 

@@ -183,29 +183,18 @@ def select_unreported(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     return known.where(is_unreported).select("partition", "offset", "fate")
 
 
-def control_totals(
-    master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
-) -> DataFrame:
+def control_totals(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
     """Expected sums of each window, computed from the records without members and sets.
 
     This is an independent computation of the same numbers.
 
-    In:  as window_members(), but the fates of the wanted days alone; pinned: as
-         select_unreported().
+    In:  as window_members(), but the fates of the wanted days alone.
     Out: store_id, window_start bigint (milliseconds since 1970), events, the parts that are sums
-         (decimal: the sum of all windows cannot overflow), touched boolean: the published
-         generation of its day lacks one of its records. Rows are a function of the records up to a
-         pin, so a window without a new record has unchanged rows.
+         (decimal: the sum of all windows cannot overflow).
     """
     window = F.unix_millis("window_start").alias("window_start")
-    readable = fates.where(F.col("fate") != UNREADABLE).join(
-        F.broadcast(pinned), on=["event_date", "partition"], how="left"
-    )
-    # The record that takes another back counts too; it may lie on any day.
-    is_new = F.greatest("offset", "reversed_by.offset") >= F.coalesce("pinned", F.lit(0))
-    considered = readable.groupBy("store_id", window).agg(
-        F.countDistinct("event_id").alias("events"), F.max(is_new).alias("touched")
-    )
+    readable = fates.where(F.col("fate") != UNREADABLE).groupBy("store_id", window)
+    considered = readable.agg(F.countDistinct("event_id").alias("events"))
     is_counted = (F.col("fate") == COUNTED) & ~F.col("taken_back")
     counted = fates.where(is_counted).select("partition", "offset", window)
     # Two master rows with the same coordinates are one record.
@@ -220,7 +209,6 @@ def control_totals(
     return rows.select(
         "store_id",
         "window_start",
-        "touched",
         F.col("events").cast(WIDE).alias("events"),
         *(F.coalesce(part, nothing).alias(part) for part in family.sums),
     )

@@ -4,7 +4,7 @@ A survey counts the fates of all records in one pass; further queries run only w
 something.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple, Self
@@ -29,7 +29,6 @@ from batch_layer.views.compute.presence import (
     total_rows,
 )
 from tally.config.settings import Settings
-from tally.families.epochs import Epochs
 from tally.families.family import Family
 from tally.families.generation import AnsweredSpan, Generation
 from tally.spark.frames import window_rows
@@ -83,6 +82,9 @@ class PinnedRecords:
     fates: DataFrame
     survey: Survey
     current: Mapping[date, Generation]
+    # Store, partition and offset of the newest record of each store among those that the fates
+    # depend on; None for all stores.
+    newest: DataFrame | None = None
 
     def records_on_days(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         """Master records and fates of the days.
@@ -92,19 +94,18 @@ class PinnedRecords:
         """
         return select_days(self.master, days), select_days(self.fates, days)
 
-    def pins(self, spark: SparkSession, epochs: Epochs | None = None) -> DataFrame:
-        """The offsets up to which the days are served now.
+    def pins(self, spark: SparkSession, days: Iterable[date] | None = None) -> DataFrame:
+        """The offsets up to which the days (default: all that are served) are served now.
 
-        In:  epochs: those of the definition; rows of another epoch do not belong to it.
         Out: event_date, partition, pinned: first offset that the day's generation does not include;
-             0 for a generation of another epoch than the day's.
+             0 for a day without one.
         """
-        reached = (
-            (day, number, _pin_offset(pointer, number, epochs))
-            for day, pointer in self.current.items()
+        pinned = {day: pointer.pinned for day, pointer in self.current.items()}
+        rows = [
+            {"event_date": day, "partition": number, "pinned": pinned.get(day, {}).get(number, 0)}
+            for day in (pinned if days is None else days)
             for number in self.pin.until
-        )
-        rows = [dict(zip(_PIN.names, row, strict=True)) for row in reached]
+        ]
         # Spark turns Arrow rows into a local relation; tuples would go through a worker.
         return spark.createDataFrame(pa.Table.from_pylist(rows, _PIN))
 
@@ -129,24 +130,17 @@ def compute(
     days: Sequence[date],
 ) -> Computation:
     """Compute the rows of the days (ascending, one at least) and the values to check them by."""
-    # Rows of another definition epoch are all new rows.
-    pins = pinned.pins(spark, family.epochs)
     if family.reading is None:
         chosen, fates = pinned.records_on_days(days)
         rows = window_rows(window_members(chosen, fates, family), family)
-        return Computation(rows, control_totals(chosen, fates, pins, family), {})
+        return Computation(rows, control_totals(chosen, fates, family), {})
     master, fates = pinned.records_on_days(days_around(days, settings.key_days))
-    heard = device_minutes(master, fates, pins, family).persist()
+    heard = device_minutes(master, fates, family).persist()
     until = min(pinned.pin.through.values())
     over = heard.where(F.col("period_end") <= cutoff_minute(until))
     rows = _windows_on_days(compute_period_rows(over, family), days).persist()
     expected = _windows_on_days(period_control_totals(over, rows, family), days)
     return Computation(total_rows(rows, family), expected, spans_by_store(heard, until))
-
-
-def _pin_offset(pointer: Generation, number: int, epochs: Epochs | None) -> int:
-    is_known = epochs is None or epochs.for_day(pointer.day) == pointer.epoch
-    return pointer.pinned.get(number, 0) if is_known else 0
 
 
 def select_days(records: DataFrame, days: Sequence[date]) -> DataFrame:

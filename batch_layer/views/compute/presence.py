@@ -43,8 +43,7 @@ ArrowRow = tuple[Any, ...]
 class DeviceMinute(NamedTuple):
     """A minute in which a device was heard; instants in minutes since 1970 (UTC).
 
-    `rank` is the place of the address's class in CLASSES, `is_new` whether one of its records lies
-    beyond those served now.
+    `rank` is the place of the address's class in CLASSES.
     """
 
     store: str
@@ -55,26 +54,18 @@ class DeviceMinute(NamedTuple):
     minute: int
     dbm: int
     rank: int
-    is_new: bool
 
 
-def device_minutes(
-    master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
-) -> DataFrame:
+def device_minutes(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
     """The device-minutes of all readable records.
 
     Conflicts are included: for a device in a second at an access point the strongest copy holds, as
     in the speed layer.
 
-    In:  master records and classify_records() of days_around(); pinned: as
-         select_unreported().
-    Out: the fields of DeviceMinute: bigint, but store, opening and device string, is_new boolean.
+    In:  master records and classify_records() of days_around().
+    Out: the fields of DeviceMinute: bigint, but store, opening and device string.
     """
-    known = fates.where(F.col("fate") != UNREADABLE).join(
-        F.broadcast(pinned), on=["event_date", "partition"], how="left"
-    )
-    is_new = F.col("offset") >= F.coalesce("pinned", F.lit(0))
-    counted = known.select("partition", "offset", is_new.alias("is_new"))
+    counted = fates.where(F.col("fate") != UNREADABLE).select("partition", "offset")
     # A record that the master holds twice changes nothing: the minutes are a set.
     heard = contributions(readable_records(master), family).join(
         counted, on=["partition", "offset"]
@@ -91,7 +82,6 @@ def device_minutes(
     minutes = heard.groupBy(*period, device, minute.alias("minute")).agg(
         F.max("rssi_dbm").alias("dbm"),
         (F.max(rank) - 1).alias("rank"),
-        F.max("is_new").alias("is_new"),
     )
     return minutes.join(F.broadcast(opening), on=["store", "period_start", "period_end"])
 
@@ -102,12 +92,11 @@ def compute_period_rows(minutes: DataFrame, family: Family) -> DataFrame:
     In:  device_minutes() of whole periods.
     Out: store_id, window_start bigint (milliseconds since 1970), the axis mac_class, events bigint
          (device-minutes of the window, equal in all its rows), parts as tally/algebra/parts.py has
-         them, touched boolean (one of its periods has a minute beyond those served now). Periods
-         that overlap, where a store's zone or settings have changed, share one row.
+         them. Periods that overlap, where a store's zone or settings have changed, share one row.
     """
     parts = [f"`{part.name}` {STORED_TYPES[type(part)]}" for part in family.parts]
     head = "store_id string, window_start bigint, mac_class string, events bigint"
-    shape = ", ".join((head, *parts, "touched boolean"))
+    shape = ", ".join((head, *parts))
     columns = T.StructType.fromDDL(shape)
     assert isinstance(columns, T.StructType)
     arrow = to_arrow_schema(columns)
@@ -132,7 +121,7 @@ def compute_period_rows(minutes: DataFrame, family: Family) -> DataFrame:
 
 
 def _rows(store: str, heard: Iterable[DeviceMinute], family: Family) -> Iterator[ArrowRow]:
-    minutes, touched = Counter[int](), set[int]()
+    minutes = Counter[int]()
     held: dict[RowKey, list[Value]] = {}
     for _, grouped in groupby(heard, key=lambda minute: (minute.period_start, minute.period_end)):
         of_period = list(grouped)
@@ -142,8 +131,6 @@ def _rows(store: str, heard: Iterable[DeviceMinute], family: Family) -> Iterator
         rows = list(period_rows(_group_by_device(of_period), family.parts, rules, hours))
         # Once for each window: all of its rows have the same count.
         minutes.update({row.key[0]: row.device_minutes for row in rows})
-        if any(minute.is_new for minute in of_period):
-            touched |= {row.key[0] for row in rows}
         for key, _, values in rows:
             if key in held:
                 both = zip(family.parts, held[key], values, strict=True)
@@ -151,7 +138,7 @@ def _rows(store: str, heard: Iterable[DeviceMinute], family: Family) -> Iterator
             held[key] = values
     for (start, mac_class), totals in sorted(held.items()):
         at = start * _MINUTE_MILLIS
-        yield (store, at, mac_class, minutes[start], *map(_arrow_value, totals), start in touched)
+        yield (store, at, mac_class, minutes[start], *map(_arrow_value, totals))
 
 
 def _arrow_value(value: Value) -> Any:
@@ -209,14 +196,14 @@ def period_control_totals(minutes: DataFrame, rows: DataFrame, family: Family) -
     by_window = minutes.groupBy(F.col("store").alias("store_id"), start.alias("window_start"))
     heard = F.count(F.lit(1)).cast(WIDE)
     events = by_window.agg(heard.alias("events"))
-    sums = rows.groupBy("store_id", "window_start").agg(
-        F.max("touched").alias("touched"), *(_wide_sum(name) for name in family.sums)
-    )
+    windows = rows.groupBy("store_id", "window_start")
+    # This extra aggregate is unused: a family may have no sums, and agg() needs at least one.
+    one = F.count(F.lit(1)).alias("rows")
+    sums = windows.agg(one, *(_wide_sum(name) for name in family.sums))
     nothing = F.lit(0).cast(WIDE)
     return events.join(sums, on=["store_id", "window_start"], how="full").select(
         "store_id",
         "window_start",
-        F.coalesce("touched", F.lit(True)).alias("touched"),
         F.coalesce("events", nothing).alias("events"),
         *(F.coalesce(name, nothing).alias(name) for name in family.sums),
     )

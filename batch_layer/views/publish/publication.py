@@ -166,7 +166,7 @@ def read_pinned(job: RebuildJob, plan: RebuildPlan, rebuilt: Sequence[date]) -> 
     """
     family, version, path = plan.family, plan.pin.version, job.settings.master_path
     if job.request.mode == "full":
-        records = read_records(job.spark, path, version, family.name)
+        all_records = records = read_records(job.spark, path, version, family.name)
         fates = classify_records(records).persist()
     else:
         days = rebuilt
@@ -177,7 +177,25 @@ def read_pinned(job: RebuildJob, plan: RebuildPlan, rebuilt: Sequence[date]) -> 
         all_records = records.unionByName(link_rows(job.spark, linked)) if linked else records
         # Persisted: survey, rows, check and letters all use it, and it is a sort of the records.
         fates = select_days(classify_records(all_records), days).persist()
-    return PinnedRecords(plan.pin, records, fates, Survey.from_fates(fates), plan.current)
+    survey = Survey.from_fates(fates)
+    newest = None if is_compared_whole(job, plan) else newest_records(all_records)
+    return PinnedRecords(plan.pin, records, fates, survey, plan.current, newest)
+
+
+def is_compared_whole(job: RebuildJob, plan: RebuildPlan) -> bool:
+    """Whether the rows of all stores are compared with those that serve."""
+    is_redefined = "definition" in plan.reasons.values()
+    return job.request.mode != "dirty" or plan.family.reading is not None or is_redefined
+
+
+def newest_records(records: DataFrame) -> DataFrame:
+    """The newest record of each store.
+
+    In:  master records.
+    Out: store_id, partition, offset.
+    """
+    readable = records.where("store_id IS NOT NULL").groupBy("store_id", "partition")
+    return readable.agg(F.max("offset").alias("offset"))
 
 
 def _write_and_check(
@@ -212,7 +230,7 @@ def _write_rows(
 ) -> tuple[int, int]:
     """Write what differs under the token, read all back and check it; counts as above."""
     computed = compute(job.spark, job.settings, family, pinned, days)
-    store_days = find_store_days(job, family, computed.expected, days).persist()
+    store_days = find_store_days(job, family, pinned, days).persist()
     served = PointerTable(job.session, family.name).choices(days, pinned.current)
     generation = NewGeneration(job.settings, family, token, served)
     rows, changed = write_generation(computed.rows, store_days, generation)
@@ -232,23 +250,27 @@ def _write_rows(
 
 
 def find_store_days(
-    job: RebuildJob, family: Family, expected: DataFrame, days: list[date]
+    job: RebuildJob, family: Family, pinned: PinnedRecords, days: list[date]
 ) -> DataFrame:
     """The stores and days whose rows are compared with those that serve, and checked.
 
-    In:  expected: control_totals() of the days.
     Out: store_id, day (int: days since 1970), distinct.
     """
-    columns = "store_id", window_day().alias("day")
-    if job.request.mode == "dirty" and family.reading is None:
-        # The rows of the others are sums of the same records as before.
-        return expected.where("touched").select(*columns).distinct()
+    day = F.unix_date("event_date").alias("day")
+    if pinned.newest is not None:
+        # The fates of a store's records depend on its own records alone: without a new one all of
+        # its rows are what they were.
+        pins = F.broadcast(pinned.pins(job.spark, days))
+        changed = pinned.newest.join(pins, on="partition").where("offset >= pinned")
+        return changed.select("store_id", day).distinct()
     # Also those of which no record is left: a visit may move to another day.
     stores = job.spark.createDataFrame(read_store_spans(job.session, family))
     numbers = pa.array([(day - EPOCH.date()).days for day in days], pa.int32())
     dates = job.spark.createDataFrame(pa.table({"day": numbers}))
-    known_days = stores.join(F.broadcast(dates), on=F.expr("day BETWEEN first_day AND last_day"))
-    return expected.select(*columns).union(known_days.select("store_id", "day")).distinct()
+    known = stores.join(F.broadcast(dates), on=F.expr("day BETWEEN first_day AND last_day"))
+    _, fates = pinned.records_on_days(days)
+    found = fates.where("store_id IS NOT NULL").select("store_id", day)
+    return known.select("store_id", "day").union(found).distinct()
 
 
 def window_day() -> Column:

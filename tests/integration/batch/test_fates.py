@@ -57,11 +57,6 @@ def millis(instant: datetime) -> int:
     return int(instant.timestamp() * 1000)
 
 
-def nothing_pinned(spark: SparkSession) -> DataFrame:
-    """What no generation was published of."""
-    return spark.createDataFrame([], PINNED)
-
-
 @pytest.fixture(scope="module")
 def master(spark: SparkSession) -> DataFrame:
     """The records, in another order than their offsets, one of them twice."""
@@ -162,25 +157,11 @@ def test_windows_sum_to_what_is_counted_also_when_coordinates_are_there_twice(
 ) -> None:
     found = {
         (row["store_id"], row["window_start"]): (int(row["events"]), int(row["gross_minor"]))
-        for row in control_totals(master, fates, nothing_pinned(spark), SALES).collect()
+        for row in control_totals(master, fates, SALES).collect()
     }
 
     monday, wednesday = millis(at(MONDAY, 10)), millis(at(WEDNESDAY, 9))
     assert found == {("1", monday): (2, 300), ("1", wednesday): (2, 300), ("2", monday): (1, 100)}
-
-
-def test_only_windows_with_a_record_beyond_the_pin_are_touched(
-    spark: SparkSession, master: DataFrame, fates: DataFrame
-) -> None:
-    pinned = spark.createDataFrame([(MONDAY, 0, 6), (WEDNESDAY, 0, 6)], PINNED)
-
-    rows = control_totals(master, fates, pinned, SALES).collect()
-
-    assert {(row["store_id"], row["window_start"]): row["touched"] for row in rows} == {
-        ("1", millis(at(MONDAY, 10))): False,
-        ("1", millis(at(WEDNESDAY, 9))): False,
-        ("2", millis(at(MONDAY, 10))): True,
-    }
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +183,7 @@ def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(
 
     survey = Survey.from_fates(fates)
     rows = window_rows(window_members(unreadable, fates, SALES), SALES).collect()
-    expected = control_totals(unreadable, fates, nothing_pinned(spark), SALES).collect()
+    expected = control_totals(unreadable, fates, SALES).collect()
 
     assert by_partition(survey) == [
         {

@@ -25,7 +25,6 @@ from tally.spark.frames import window_rows
 from tests.integration.batch.test_fates import (
     MASTER,
     MONDAY,
-    PINNED,
     WEDNESDAY,
     at,
     master_row,
@@ -111,9 +110,8 @@ def test_spark_counts_what_the_rule_counts(spark: SparkSession) -> None:
 
 def test_sums_without_members_agree_with_the_rows(spark: SparkSession) -> None:
     master = master_of(spark, random_histories())
-    pinned = spark.createDataFrame([(MONDAY, 0, 0)], PINNED)
 
-    expected = control_totals(master, classify_records(master), pinned, SALES).collect()
+    expected = control_totals(master, classify_records(master), SALES).collect()
 
     sums = {(row["store_id"], row["window_start"]): int(row["gross_minor"]) for row in expected}
     assert {key: gross for key, gross in sums.items() if gross} == gross_by_window(master)

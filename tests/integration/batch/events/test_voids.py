@@ -24,12 +24,10 @@ from tally.spark.frames import window_rows
 from tests.integration.batch.test_fates import (
     MASTER,
     MONDAY,
-    PINNED,
     WEDNESDAY,
     at,
     master_row,
     millis,
-    nothing_pinned,
 )
 from tests.support.sources.canonical import receipt
 
@@ -86,15 +84,12 @@ def test_receipt_and_its_void_add_nothing_in_whichever_order_they_come(
 
 def test_windows_are_checked_against_sums_that_know_of_voids(spark: SparkSession) -> None:
     master = master_of(spark, [SALE, OTHER, VOID])
-    pinned = spark.createDataFrame([(MONDAY, 0, 2), (WEDNESDAY, 0, 3)], PINNED)
 
-    found = control_totals(master, classify_records(master), pinned, SALES).collect()
+    found = control_totals(master, classify_records(master), SALES).collect()
 
-    # Nothing of Monday's has come since, but what takes a receipt of it back.
     assert {
-        (row["window_start"], int(row["events"]), int(row["gross_minor"]), row["touched"])
-        for row in found
-    } == {(*MONDAYS[:3], True), (*WEDNESDAYS[:3], False)}
+        (row["window_start"], int(row["events"]), int(row["gross_minor"])) for row in found
+    } == {MONDAYS[:3], WEDNESDAYS[:3]}
 
 
 def test_second_void_of_a_receipt_is_a_copy_of_the_first(spark: SparkSession) -> None:
@@ -122,5 +117,5 @@ def test_a_till_that_voids_its_own_number_is_not_mistaken_for_a_copy(spark: Spar
     master = master_of(spark, [SALE, same_number])
 
     assert rows_of(master, classify_records(master)) == {(MONDAYS[0], 2, 0, 0)}
-    expected = control_totals(master, classify_records(master), nothing_pinned(spark), SALES)
+    expected = control_totals(master, classify_records(master), SALES)
     assert [int(row["gross_minor"]) for row in expected.collect()] == [0]
