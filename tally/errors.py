@@ -94,7 +94,11 @@ class AlreadyRunning(TallyError):
 
 
 class PublicationRefused(TallyError):
-    """Raised when a rebuild may not publish: its token is old, or its pinned offsets are behind."""
+    """Raised when a rebuild may not publish, as what is served is newer than what it has."""
+
+
+class Superseded(PublicationRefused):
+    """Raised when other runs have published all days of a rebuild while it worked."""
 
 
 class PublicationConflict(PublicationRefused):

@@ -23,7 +23,7 @@ from pyspark.errors import PythonException
 from batch_layer.views.compute.plan import PlannedDay, list_planned_days, plan_rebuild
 from batch_layer.views.compute.scope import RebuildRequest, build_store_request
 from batch_layer.views.publish.pointer import PointerTable
-from batch_layer.views.publish.publication import RebuildJob, has_work, publish
+from batch_layer.views.publish.publication import PublicationResult, RebuildJob, has_work, publish
 from runtime.connect import cassandra_session
 from runtime.process.job import run_job
 from runtime.registry.sources import FAMILIES
@@ -33,7 +33,7 @@ from runtime.spark.configuration import SHORT_RUN_JAVA
 from runtime.spark.session import build_session
 from schemas.source import BadSource
 from tally.config.settings import Settings
-from tally.errors import StackError
+from tally.errors import StackError, TallyError
 from tally.families.family import Family
 from tally.time.windows import parse_days
 
@@ -50,6 +50,7 @@ _UNAVAILABLE_ERRORS = (
 class Report:
     """Result of one run: counts of what was published, and the highest generation's number.
 
+    skipped: days left out, which other runs have published meanwhile.
     changed_windows: against the generation before. A family with nothing to do publishes nothing: 0
     days, generation 0.
     """
@@ -60,6 +61,7 @@ class Report:
     changed_windows: int
     seconds: float
     generation: int
+    skipped: int = 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -134,16 +136,26 @@ def _family(name: str) -> str:
 
 
 def rebuild(job: RebuildJob) -> Report:
-    """Rebuild the job's families one after the other.
+    """Rebuild the job's families one after the other; one that fails does not stop the others.
 
-    Raises TallyError when a check fails or the flip is refused; nothing of that family is published
-    then.
+    Raises TallyError when a check of a family fails or its flip is refused, once the others are
+    published.
     """
     started = time.monotonic()
     # At once: most of the time is spent waiting for answers of Kafka, and mostly nothing is dirty.
     with ThreadPoolExecutor(len(job.families)) as pool:
         have_work = [*pool.map(partial(has_work, job), job.families)]
-    published = [publish(job, family) for family in compress(job.families, have_work)]
+    published, failures = list[PublicationResult](), list[TallyError]()
+    for family in compress(job.families, have_work):
+        try:
+            published.append(publish(job, family))
+        except TallyError as error:
+            print(f"{family.name}: {error}", file=sys.stderr, flush=True)
+            failures.append(error)
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise TallyError("; ".join(map(str, failures)))
     return Report(
         run=uuid4().hex[:12],
         days=max((result.days for result in published), default=0),
@@ -152,6 +164,7 @@ def rebuild(job: RebuildJob) -> Report:
         seconds=round(time.monotonic() - started, 1),
         # Each family counts its own generations: the highest shows that something was published.
         generation=max((result.generation for result in published), default=0),
+        skipped=sum(result.skipped for result in published),
     )
 
 

@@ -5,9 +5,9 @@ are announced, changed windows lie in an outbox under the token of their run: a 
 loses no restatement.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Self
 from zlib import crc32
 
@@ -39,6 +39,8 @@ MAX_MESSAGE_BYTES = 2 * MAX_BYTES
 _MAX_IDENTITY = 400
 _FLUSH_SECONDS = 60.0
 _BUCKETS = 16
+# A run that has taken longer does not publish any more: until then its windows may be announced.
+LONGEST_RUN = timedelta(days=2)
 INSERT_WINDOW = (
     "INSERT INTO restated_window"
     " (family, generation, bucket, store_id, window_start, earlier_generation)"
@@ -145,43 +147,57 @@ class Outbox:
     def __init__(self, session: Session, family: Family) -> None:
         self._session, self._family = session, family.name
 
-    def open_run(self, generation: int, day: date) -> None:
+    def open_run(self, generation: int, opened_at: datetime, days: Collection[date]) -> None:
         """Note, before the first window is stored, that the generation may have some.
 
-        `day`: any day that it will publish.
+        `days`: those that it may publish.
         """
         # Prepared, like every statement with a day: as text the driver writes no date before the
         # year 1000.
-        insert = "INSERT INTO restatement_run (family, generation, day) VALUES (?, ?, ?)"
-        write_rows(self._session, insert, [(self._family, generation, day)])
+        insert = (
+            "INSERT INTO restatement_run (family, generation, opened_at, days) VALUES (?, ?, ?, ?)"
+        )
+        write_rows(self._session, insert, [(self._family, generation, opened_at, {*days})])
 
-    def send(self, generation: int, announcements: Announcements) -> None:
-        """Announce the generation's windows, then delete them: a crash between announces twice."""
-        announcements.send_restatements(self._windows(generation))
+    def send(
+        self, generation: int, published: Collection[date], announcements: Announcements
+    ) -> None:
+        """Announce the generation's windows of the days that it has published, then delete all.
+
+        A crash between announces twice.
+        """
+        announcements.send_restatements(self._windows(generation, published))
         self._delete_windows(generation)
 
-    def send_remaining(self, table: PointerTable, announcements: Announcements) -> None:
-        """Announce what earlier runs published; delete windows that can no longer be published."""
-        select = "SELECT generation, day FROM restatement_run WHERE family = %s"
-        runs = self._session.execute(select, [self._family])
+    def send_remaining(
+        self, table: PointerTable, announcements: Announcements, now: Callable[[], datetime]
+    ) -> None:
+        """Announce what earlier runs published; delete windows that can no longer be published.
+
+        The history has all flips.
+        """
+        select = "SELECT generation, opened_at, days FROM restatement_run WHERE family = %s"
         # All rows are fetched first: they are deleted below, while the driver would still be
         # fetching pages of them.
-        for run in list(runs):
-            has_flipped = table.has_flipped(run.generation, run.day.date())
-            # None: that run may be about to flip, and announces its windows itself.
-            if has_flipped:
-                self.send(run.generation, announcements)
-            elif has_flipped is False:
+        for run in list(self._session.execute(select, [self._family])):
+            days = {day.date() for day in run.days}
+            if published := table.published_days(run.generation, days):
+                self.send(run.generation, published, announcements)
+            # Until then it may be about to flip, and announces its windows itself.
+            elif now() - assume_utc(run.opened_at) > LONGEST_RUN:
                 self._delete_windows(run.generation)
 
-    def _windows(self, generation: int) -> Iterator[Restatement]:
+    def _windows(self, generation: int, published: Collection[date]) -> Iterator[Restatement]:
         select = (
             "SELECT store_id, window_start, earlier_generation FROM restated_window"
             " WHERE family = %s AND generation = %s AND bucket = %s"
         )
         for bucket in range(_BUCKETS):
             for row in self._session.execute(select, [self._family, generation, bucket]):
-                start = format_utc(assume_utc(row.window_start))
+                at = assume_utc(row.window_start)
+                if at.date() not in published:
+                    continue
+                start = format_utc(at)
                 yield Restatement.for_window(
                     self._family, row.store_id, start, row.earlier_generation, generation
                 )

@@ -4,7 +4,7 @@ It has the fencing tokens and the one conditional batch that publishes a run. Al
 lie in one Cassandra partition, written by lightweight transactions only.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -17,8 +17,8 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from batch_layer.views.compute.scope import Claim
 from runtime.cassandra.writes import prepare_idempotent, read_many, write_rows
-from runtime.kafka.offsets import Offsets, find_unread
-from tally.errors import PublicationConflict, PublicationRefused
+from runtime.kafka.offsets import Offsets
+from tally.errors import PublicationConflict, PublicationRefused, Superseded
 from tally.families.epochs import Epochs
 from tally.families.generation import GENERATION_COLUMNS, Generation, parse_generation
 from tally.families.versions import VersionChoice
@@ -42,8 +42,8 @@ class RebuildRun:
     """The metadata that a run publishes; its token is also the generation's name.
 
     `flipped_at`: the instant of the flip by the brokers' clock; `kept`: the generation of days of
-    which more is covered, by the same rows; `replaced`: the generation that served each day when
-    its rows were compared with those to write.
+    which more is covered, by the same rows; `replaced`: what served each day when its rows were
+    compared with those to write.
     """
 
     family: str
@@ -53,7 +53,7 @@ class RebuildRun:
     pinned: Offsets
     flipped_at: datetime
     kept: Mapping[date, int] = field(default_factory=dict)
-    replaced: Mapping[date, int] = field(default_factory=dict)
+    replaced: Mapping[date, Generation] = field(default_factory=dict)
 
 
 class PointerTable:
@@ -87,30 +87,36 @@ class PointerTable:
         return {generation.day: generation for generation in generations}
 
     @_retry_conflicts
-    def flip(self, claims: Mapping[date, Claim], generation: RebuildRun) -> None:
-        """Publish the generation for all the days of the claims at once.
+    def flip(self, claims: Mapping[date, Claim], run: RebuildRun) -> list[date]:
+        """Publish the run for the days of the claims at once; return the days left out, ascending.
 
-        Raises PublicationRefused when a run with a later token has flipped, or a day would go back
-        to earlier offsets or an earlier epoch.
+        Left out are days that another run has published since their rows were compared. Raises
+        Superseded when no day is left, PublicationRefused when one is served by a later definition.
         """
         flipped = self._static("flip_token")
-        # After an attempt of unknown outcome (a time-out) the run's own token, read with SERIAL
-        # consistency, shows that it was applied.
-        if flipped != generation.token:
-            # This flip replaces rows whose own run may have died before it wrote their history.
-            self.record_history()
-            served = self.current()
-            replaced = [served[day] for day in claims if day in served]
-            _refuse_unless_newer(flipped, replaced, generation)
-            _refuse_other_rows(replaced, generation)
-            if not self._flip(claims, generation, flipped):
+        # This flip replaces rows whose own run may have died before it wrote their history.
+        self.record_history()
+        served = self.current()
+        # After an attempt of unknown outcome (a time-out) the run's own rows show that it was
+        # applied. Others that have flipped since have written them into the history before.
+        taken = {day for day in claims if day in served and _is_of_run(served[day], run)}
+        taken |= self.published_days(run.token, claims)
+        if not taken:
+            _refuse_earlier_epoch([served[day] for day in claims if day in served], run)
+            taken = {day for day in claims if not is_ahead(served.get(day), run)}
+            if not taken:
+                raise Superseded(
+                    f"rebuild {run.token} of {self.family}: other runs have published all of its"
+                    " days since; their numbers stand"
+                )
+            if not self._flip({day: claims[day] for day in taken}, run, flipped):
                 raise PublicationConflict(
-                    f"rebuild {generation.token} of {self.family}:"
-                    " not published in 20 attempts; run it again"
+                    f"rebuild {run.token} of {self.family}: not published in 20 attempts;"
+                    " run it again"
                 )
         # This run's own rows, not the current ones: another run may have flipped since.
-        rows = [_row_values(generation, day, claim) for day, claim in claims.items()]
-        self._insert_history(rows, generation.token)
+        self._insert_history([_row_values(run, day, claims[day]) for day in taken], run.token)
+        return sorted(claims.keys() - taken)
 
     def record_history(self) -> None:
         """Copy the published rows into the history if the last flip's run died before it had."""
@@ -135,22 +141,19 @@ class PointerTable:
             for day, rows in zip(served, answers, strict=True)
         }
 
-    def has_flipped(self, generation: int, day: date) -> bool | None:
-        """Whether the generation, to which `day` belongs, was ever published.
+    def published_days(self, generation: int, days: Collection[date]) -> set[date]:
+        """The days among these of which the history has the generation.
 
-        None while its run may still publish it.
+        It has all flips but the last one, whose run may have died: record_history().
         """
-        # The flip token is read first: once a later token has flipped this one cannot, and every
-        # flip writes the rows that it replaces into the history.
-        flipped = self._static("flip_token") or 0
-        if flipped <= generation:
-            return flipped == generation or None
-        history = self._session.prepare(
-            "SELECT generation FROM batch_pointer_history"
-            " WHERE family = ? AND day = ? AND generation = ?"
+        text = (
+            "SELECT day FROM batch_pointer_history"
+            " WHERE family = ? AND day = ? AND generation = ? LIMIT 1"
         )
-        entry = self._session.execute(history, [self.family, day, generation]).one()
-        return entry is not None
+        statement = prepare_idempotent(self._session, text)
+        keys = [(self.family, day, generation) for day in days]
+        answers = read_many(self._session, statement, keys)
+        return {row.day.date() for rows in answers for row in rows}
 
     def _read_published(self) -> list[Any]:
         """The rows of the served days."""
@@ -172,21 +175,19 @@ class PointerTable:
         )
         execute_transaction(self._session, recorded, [flipped, self.family, flipped])
 
-    def _flip(
-        self, claims: Mapping[date, Claim], generation: RebuildRun, flipped: int | None
-    ) -> bool:
+    def _flip(self, claims: Mapping[date, Claim], run: RebuildRun, flipped: int | None) -> bool:
         # All rows lie in one partition, so the one condition decides for every row: readers see
         # all days or none.
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         # The condition is the token read before: a run that has flipped since has changed it, and
         # this one reads again.
         update = "UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"
-        batch.add(SimpleStatement(update), [generation.token, self.family, flipped])
+        batch.add(SimpleStatement(update), [run.token, self.family, flipped])
         insert = self._session.prepare(
             f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"
         )
         for day, claim in claims.items():
-            batch.add(insert, _row_values(generation, day, claim))
+            batch.add(insert, _row_values(run, day, claim))
         return execute_transaction(self._session, batch)
 
     def _static(self, column: str) -> int | None:
@@ -226,35 +227,34 @@ def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     return (*names, claim.covered_from, claim.covered_until, *pins)
 
 
-def _refuse_other_rows(days: Sequence[Generation], generation: RebuildRun) -> None:
-    """Refuse if the rows that were compared with those to write do not serve any more."""
-    for pointer in days:
-        if pointer.generation != generation.replaced.get(pointer.day):
-            raise PublicationRefused(
-                f"rebuild {generation.token} of {generation.family}: generation"
-                f" {pointer.generation} of {pointer.day} was published meanwhile; run it again"
-            )
+def is_ahead(served: Generation | None, run: RebuildRun) -> bool:
+    """Whether the run cannot publish the day that this generation serves.
+
+    Its rows were compared with those of another generation, or the day would go back to earlier
+    offsets.
+    """
+    if served is None:
+        return False
+    replaced = run.replaced.get(served.day)
+    if replaced is None or replaced.generation != served.generation:
+        return True
+    # A flip that only covers more leaves the generation.
+    if replaced.flipped_at != served.flipped_at:
+        return True
+    return served.generation > run.token or not served.is_within(run.pinned)
 
 
-def _refuse_unless_newer(
-    flipped: int | None, days: Sequence[Generation], generation: RebuildRun
-) -> None:
-    run, pinned = f"rebuild {generation.token} of {generation.family}", generation.pinned
-    if flipped is not None and flipped > generation.token:
-        raise PublicationRefused(f"{run}: run {flipped} has published since; its numbers stand")
+def _is_of_run(served: Generation, run: RebuildRun) -> bool:
+    number = run.kept.get(served.day, run.token)
+    return (served.generation, served.flipped_at) == (number, run.flipped_at)
+
+
+def _refuse_earlier_epoch(days: Sequence[Generation], run: RebuildRun) -> None:
     for pointer in days:
         # A run of older code, retried by its scheduler, has a new token and newer offsets.
-        if pointer.epoch > (epoch := generation.epochs.for_day(pointer.day)):
+        if pointer.epoch > (epoch := run.epochs.for_day(pointer.day)):
             raise PublicationRefused(
-                f"{run}: {pointer.day} is served by definition epoch {pointer.epoch},"
-                f" this run computes epoch {epoch};"
-                " run the newer code, with the newer stores file"
-            )
-        if not pointer.is_within(pinned):
-            behind = {
-                number: pointer.pinned[number] for number in find_unread(pointer.pinned, pinned)
-            }
-            raise PublicationRefused(
-                f"{run}: {pointer.day} is served up to offsets {behind},"
-                f" this run pinned {dict(pinned)}; run it again"
+                f"rebuild {run.token} of {run.family}: {pointer.day} is served by definition epoch"
+                f" {pointer.epoch}, this run computes epoch {epoch}; run the newer code, with the"
+                " newer stores file"
             )

@@ -1,8 +1,8 @@
 """Rebuild and publication of a family: token, pin, compute, write, check, flip, announce."""
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 
@@ -24,9 +24,15 @@ from batch_layer.views.compute.classification import (
 from batch_layer.views.compute.computation import PinnedRecords, Survey, compute, select_days
 from batch_layer.views.compute.plan import RebuildPlan, plan_rebuild
 from batch_layer.views.compute.scope import RebuildRequest
-from batch_layer.views.publish.announcements import MAX_MESSAGE_BYTES, Announcements, Outbox
+from batch_layer.views.publish.announcements import (
+    LONGEST_RUN,
+    MAX_MESSAGE_BYTES,
+    Announcements,
+    Outbox,
+)
 from batch_layer.views.publish.check import check_generation, refuse_unequal
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
+from batch_layer.views.publish.ranges import RangeProgress, split_by_month
 from batch_layer.views.publish.registers import (
     conflicting_tills,
     read_store_spans,
@@ -40,13 +46,16 @@ from runtime.connect import kafka_producer
 from runtime.kafka.broker_clock import read_broker_time
 from tally.config.keys import load_digest_key
 from tally.config.settings import Settings
+from tally.errors import PublicationRefused, Superseded
 from tally.families.family import Family
+from tally.families.generation import Generation
 from tally.time.day_clock import days_around
 from tally.time.instants import DAY_MILLIS, format_utc
 from tally.time.windows import EPOCH
 
 # A sort that does not fit into memory is spilled in parts; Spark joins small ones.
 _TASKS_A_CORE = 4
+_SHOWN_DAYS = 5
 
 
 @dataclass(frozen=True)
@@ -73,12 +82,25 @@ class RebuildJob:
 
 @dataclass(frozen=True)
 class PublicationResult:
-    """Counts of the publication of one family, and its generation."""
+    """Counts of the publication of one family, and its highest generation.
 
-    days: int
-    rows: int
-    changed_windows: int
-    generation: int
+    skipped: days that other runs have published meanwhile.
+    """
+
+    days: int = 0
+    rows: int = 0
+    changed_windows: int = 0
+    generation: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: "PublicationResult") -> "PublicationResult":
+        return PublicationResult(
+            self.days + other.days,
+            self.rows + other.rows,
+            self.changed_windows + other.changed_windows,
+            max(self.generation, other.generation),
+            self.skipped + other.skipped,
+        )
 
 
 def set_parallelism(spark: SparkSession, settings: Settings) -> None:
@@ -97,7 +119,9 @@ def has_work(job: RebuildJob, family: Family) -> bool:
     """
     table = PointerTable(job.session, family.name)
     table.record_history()
-    Outbox(job.session, family).send_remaining(table, _announcements(job))
+    Outbox(job.session, family).send_remaining(
+        table, _announcements(job), lambda: read_broker_time(job.settings)
+    )
     if job.request.mode != "dirty":
         return True
     plan = plan_rebuild(job.session, job.settings, job.request, family, table.current())
@@ -107,36 +131,111 @@ def has_work(job: RebuildJob, family: Family) -> bool:
 
 
 def publish(job: RebuildJob, family: Family) -> PublicationResult:
-    """Rebuild the family's wanted days under a new generation and publish it by one pointer flip.
+    """Rebuild the family's wanted days and publish them: at once, or all days month by month.
 
-    Raises TallyError when a check fails, PublicationRefused when a later run was faster; readers
-    then keep the earlier generation.
+    Raises TallyError when a check fails, PublicationRefused when other runs were faster; readers
+    then keep the earlier generation of the days that were not published yet.
     """
-    table, outbox = PointerTable(job.session, family.name), Outbox(job.session, family)
+    table = PointerTable(job.session, family.name)
     # Before the pin: a run that pinned early and took its token late would publish less than is
     # served, and no fence would stop it.
     token = table.take_token()
     plan = plan_rebuild(job.session, job.settings, job.request, family, table.current())
     _print_plan(plan)
     if not plan.days:
-        return PublicationResult(0, 0, 0, 0)
+        return PublicationResult()
     rebuilt = sorted({*plan.days} - plan.kept.keys())
-    rows, changed = _rebuild_days(job, plan, rebuilt, token) if rebuilt else (0, 0)
+    pinned = read_pinned(job, plan, rebuilt) if rebuilt else None
+    try:
+        if pinned is not None and job.request.mode == "full":
+            return _publish_ranges(job, plan, pinned, token)
+        return _publish_days(job, plan, pinned, token)
+    finally:
+        if pinned is not None:
+            pinned.fates.unpersist()
+
+
+def _publish_ranges(
+    job: RebuildJob, plan: RebuildPlan, pinned: PinnedRecords, token: int
+) -> PublicationResult:
+    """Publish month by month, so that hourly runs publish between two of them."""
+    family, result = plan.family, PublicationResult()
+    table, ranges = PointerTable(job.session, family.name), split_by_month(plan.days)
+    progress = RangeProgress(job.session, family.name)
+    published = progress.read(read_broker_time(job.settings))
+    for number, (month, days) in enumerate(ranges, 1):
+        name = f"{family.name}: range {number} of {len(ranges)}, {month:%Y-%m}"
+        current = table.current()
+        if month in published and not any(_is_redefined(plan, current, day) for day in days):
+            _print_progress(f"{name}: published before the interruption")
+            continue
+        behind = [day for day in days if day in current and not _is_pinned(plan, current[day])]
+        if behind:
+            _print_progress(f"{name}: {_name_days(behind)} published with later records")
+        if wanted := {day: plan.reasons[day] for day in days if day not in behind}:
+            _print_progress(f"{name}: {len(wanted)} days")
+            part = replace(plan, current=current, reasons=wanted)
+            token = token or table.take_token()
+            try:
+                result += _publish_days(job, part, replace(pinned, current=current), token)
+            except Superseded as error:
+                _print_progress(f"{name}: {error}")
+                result += PublicationResult(skipped=len(wanted))
+        # Each range is a generation of its own.
+        token = 0
+        progress.note(month, read_broker_time(job.settings))
+    progress.end({*published, *(month for month, _ in ranges)})
+    return result
+
+
+def _is_redefined(plan: RebuildPlan, current: Mapping[date, Generation], day: date) -> bool:
+    return day not in current or current[day].epoch != plan.family.epochs.for_day(day)
+
+
+def _is_pinned(plan: RebuildPlan, served: Generation) -> bool:
+    return served.is_within(plan.pin.until)
+
+
+def _publish_days(
+    job: RebuildJob, plan: RebuildPlan, pinned: PinnedRecords | None, token: int
+) -> PublicationResult:
+    """Write and check the days of the plan, and publish them by one pointer flip."""
+    family, outbox = plan.family, Outbox(job.session, plan.family)
+    rebuilt, rows, changed = sorted({*plan.days} - plan.kept.keys()), 0, 0
+    opened_at = read_broker_time(job.settings)
+    if pinned is not None and rebuilt:
+        outbox.open_run(token, opened_at, rebuilt)
+        rows, changed = _write_and_check(job, family, pinned, rebuilt, token)
     # Made once for all attempts of the flip: with a new instant for each, history and pointer would
     # differ after a lost answer.
     extent = plan.pin.version, plan.pin.until
     flipped_at = read_broker_time(job.settings)
-    replaced = {day: pointer.generation for day, pointer in plan.current.items()}
-    run = RebuildRun(family.name, token, family.epochs, *extent, flipped_at, plan.kept, replaced)
-    # All days at once: readers see the whole of a rebuild or nothing of it.
-    table.flip({day: plan.coverage.claim(day) for day in plan.days}, run)
+    if flipped_at - opened_at > LONGEST_RUN:
+        raise PublicationRefused(
+            f"rebuild {token} of {family.name} has taken longer than {LONGEST_RUN}: run it again"
+        )
+    run = RebuildRun(
+        family.name, token, family.epochs, *extent, flipped_at, plan.kept, plan.current
+    )
+    # All days at once: readers see the whole of it or nothing.
+    skipped = PointerTable(job.session, family.name).flip(
+        {day: plan.coverage.claim(day) for day in plan.days}, run
+    )
     # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
-    outbox.send(token, _announcements(job))
+    outbox.send(token, {*plan.days}.difference(skipped), _announcements(job))
+    if skipped:
+        _print_progress(f"{family.name}: {_name_days(skipped)} published by a newer run meanwhile")
     if plan.kept:
         _print_progress(f"{family.name}: {len(plan.kept)} days cover more, by the same rows")
     if rebuilt:
         _print_progress(f"{family.name}: generation {token} published, {changed:,} windows changed")
-    return PublicationResult(len(plan.days), rows, changed, token)
+    return PublicationResult(len(plan.days) - len(skipped), rows, changed, token, len(skipped))
+
+
+def _name_days(days: Sequence[date]) -> str:
+    names = ", ".join(day.isoformat() for day in days[:_SHOWN_DAYS])
+    more = f" and {len(days) - _SHOWN_DAYS} more" if len(days) > _SHOWN_DAYS else ""
+    return f"left out, {names}{more}:"
 
 
 def _print_plan(plan: RebuildPlan) -> None:
@@ -145,18 +244,6 @@ def _print_plan(plan: RebuildPlan) -> None:
         f"{plan.family.name}: {len(plan.days)} days to rebuild from version {plan.pin.version} of"
         f" the master dataset, with all that had arrived by {until}"
     )
-
-
-def _rebuild_days(
-    job: RebuildJob, plan: RebuildPlan, days: list[date], token: int
-) -> tuple[int, int]:
-    """Write and check the rows of these days of the plan; (rows, changed windows) as counts."""
-    pinned = read_pinned(job, plan, days)
-    try:
-        Outbox(job.session, plan.family).open_run(token, days[0])
-        return _write_and_check(job, plan.family, pinned, days, token)
-    finally:
-        pinned.fates.unpersist()
 
 
 def read_pinned(job: RebuildJob, plan: RebuildPlan, rebuilt: Sequence[date]) -> PinnedRecords:

@@ -69,7 +69,9 @@ def table(session: Session) -> PointerTable:
 
 
 def generation(table: PointerTable, token: int, pinned: int = 10) -> RebuildRun:
-    return RebuildRun(table.family, token, Epochs(1), 7, {0: pinned}, NOW)
+    """A run whose rows were compared with those that serve now."""
+    extent = 7, {0: pinned}
+    return RebuildRun(table.family, token, Epochs(1), *extent, NOW, replaced=table.current())
 
 
 def claims(*days: date) -> dict[date, Claim]:
@@ -159,7 +161,7 @@ def test_run_that_took_its_token_earlier_cannot_publish_after_a_later_one(
     early, late = table.take_token(), table.take_token()
     table.flip(claims(MONDAY), generation(table, late, pinned=10))
 
-    with pytest.raises(PublicationRefused, match="run 2 has published since"):
+    with pytest.raises(PublicationRefused, match="other runs have published all of its days"):
         table.flip(claims(MONDAY), generation(table, early, pinned=12))
 
     assert serving(table) == {MONDAY: late}
@@ -168,13 +170,24 @@ def test_run_that_took_its_token_earlier_cannot_publish_after_a_later_one(
 def test_later_run_with_older_offsets_cannot_publish(table: PointerTable) -> None:
     table.flip(claims(MONDAY), generation(table, table.take_token(), pinned=10))
 
-    with pytest.raises(PublicationRefused, match="is served up to offsets"):
+    with pytest.raises(PublicationRefused, match="other runs have published all of its days"):
         table.flip(claims(MONDAY), generation(table, table.take_token(), pinned=9))
 
     assert serving(table) == {MONDAY: 1}
 
 
-def test_two_runs_that_flip_at_once_leave_the_later_one(table: PointerTable) -> None:
+def test_run_whose_rows_were_compared_with_others_leaves_that_day_out(table: PointerTable) -> None:
+    table.flip(claims(MONDAY, TUESDAY), generation(table, table.take_token()))
+    slow = generation(table, table.take_token())
+    table.flip(claims(TUESDAY), generation(table, table.take_token()))
+
+    skipped = table.flip(claims(MONDAY, TUESDAY), slow)
+
+    assert (skipped, serving(table)) == ([TUESDAY], {MONDAY: 2, TUESDAY: 3})
+    assert table.published_days(2, [MONDAY, TUESDAY]) == {MONDAY}
+
+
+def test_runs_that_flip_at_once_leave_one_of_them_on_all_days(table: PointerTable) -> None:
     tokens = [table.take_token() for _ in range(4)]
 
     def attempt(token: int) -> str:
@@ -187,7 +200,8 @@ def test_two_runs_that_flip_at_once_leave_the_later_one(table: PointerTable) -> 
     with ThreadPoolExecutor(4) as runs:
         outcomes = [*runs.map(attempt, tokens)]
 
-    assert outcomes[-1] == "published" and serving(table) == {MONDAY: 4, TUESDAY: 4}
+    published = [token for token, said in zip(tokens, outcomes, strict=True) if said == "published"]
+    assert serving(table) == dict.fromkeys((MONDAY, TUESDAY), published[-1])
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
@@ -303,16 +317,11 @@ def test_history_says_the_same_as_the_pointer_after_a_lost_answer(
     assert tuple(rows[0]) == tuple(rows[1]) and rows[0].flipped_at.replace(tzinfo=UTC) == NOW
 
 
-def test_run_is_known_to_have_flipped_or_not_once_no_later_flip_of_it_is_possible(
-    table: PointerTable,
-) -> None:
-    first, never, second, working = (table.take_token() for _ in range(4))
-    table.flip(claims(MONDAY), generation(table, first))
+def test_days_of_a_run_are_known_once_it_has_flipped(table: PointerTable) -> None:
+    first, never, second = (table.take_token() for _ in range(3))
+    table.flip(claims(MONDAY, TUESDAY), generation(table, first))
     table.flip(claims(MONDAY), generation(table, second))
 
-    assert [table.has_flipped(token, MONDAY) for token in (first, never, second, working)] == [
-        True,
-        False,
-        True,
-        None,
-    ]
+    found = [table.published_days(token, [MONDAY, TUESDAY]) for token in (first, never, second)]
+
+    assert found == [{MONDAY, TUESDAY}, set(), {MONDAY}]

@@ -18,7 +18,7 @@ from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
 from runtime.records.gaps import declare_backfill
 from runtime.registry.sources import FAMILIES, SALES
-from tally.errors import PublicationRefused, TallyError
+from tally.errors import Superseded, TallyError
 from tally.time.windows import window_start
 from tests.integration.batch.parts import Parts, Stage, at, last_token, topic_values
 from tests.support.sources.canonical import interval, receipt, send
@@ -197,21 +197,42 @@ def test_crash_between_write_and_flip_leaves_readers_on_the_old_generation(
     assert (parts.days(), parts.cells(parts.days())) == (third.days, third.cells)
 
 
-def test_run_that_was_overtaken_while_it_wrote_publishes_nothing(
+def test_full_rebuild_leaves_out_what_was_published_while_it_wrote(
     parts: Parts, third: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flip, overtaking = PointerTable.flip, list[Report]()
 
-    def flip_late(table: PointerTable, *arguments: Any) -> None:
+    def flip_late(table: PointerTable, *arguments: Any) -> list[date]:
         monkeypatch.setattr(PointerTable, "flip", flip)
-        overtaking.append(parts.rebuild("full"))
-        flip(table, *arguments)
+        # It publishes Tuesday, which has a record more.
+        overtaking.append(parts.rebuild("dirty"))
+        return flip(table, *arguments)
 
     monkeypatch.setattr(PointerTable, "flip", flip_late)
-    with pytest.raises(PublicationRefused, match="has published since"):
-        parts.rebuild("full")
+    report = parts.rebuild("full")
 
-    assert set(parts.days().values()) == {overtaking[0].generation}
+    assert (overtaking[0].days, report.days, report.skipped) == (1, 2, 1)
+    newer, older = overtaking[0].generation, report.generation
+    assert newer > older
+    assert parts.days() == {MONDAY: older, TUESDAY: newer, WEDNESDAY: older}
+
+
+def test_dirty_rebuild_of_days_that_others_have_published_is_superseded(
+    parts: Parts, third: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flip, overtaking = PointerTable.flip, list[Report]()
+
+    def flip_late(table: PointerTable, *arguments: Any) -> list[date]:
+        monkeypatch.setattr(PointerTable, "flip", flip)
+        overtaking.append(parts.rebuild("dirty"))
+        return flip(table, *arguments)
+
+    parts.append(receipt("9", 2, at(TUESDAY, 9), 50))
+    monkeypatch.setattr(PointerTable, "flip", flip_late)
+    with pytest.raises(Superseded, match="other runs have published all of its days"):
+        parts.rebuild("dirty")
+
+    assert parts.days()[TUESDAY] == overtaking[0].generation
 
 
 def test_rows_that_cassandra_does_not_hold_as_they_were_written_are_not_published(
@@ -225,14 +246,14 @@ def test_rows_that_cassandra_does_not_hold_as_they_were_written_are_not_publishe
             "UPDATE batch_sales_15min SET gross_minor = 49 WHERE store_id = '2' AND day = %s AND"
             " generation = %s AND window_start = %s AND currency = 'USD' AND dim = '*' AND"
             " dim_value = ''",
-            [WEDNESDAY, arguments[3], at(WEDNESDAY, 9)],
+            [WEDNESDAY, arguments[2].number, at(WEDNESDAY, 9)],
         )
         return written
 
     monkeypatch.setattr("batch_layer.views.publish.publication.write_generation", write_and_lose)
     with pytest.raises(
         TallyError,
-        match=r"store 2 2017-03-08T09:00:00.000Z has events \+0, receipts \+0, gross_minor -1",
+        match=r"store 2 2017-03-08T09:00:00.000Z has events -1, receipts -1, gross_minor -50",
     ):
         parts.rebuild("full")
 

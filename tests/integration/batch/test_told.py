@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 import pyarrow as pa
@@ -93,6 +93,14 @@ def test_restatements_of_a_run_that_died_before_its_flip_are_never_sent(
 
     told = restatements(parts) - before
     assert told == Counter({("1", "2017-03-06T12:00:00.000Z", parts.days()[MONDAY]): 1})
+    # It might have been slow and not dead; after two days it publishes no more.
+    assert len(list(parts.session.execute("SELECT * FROM restated_window"))) == 1
+    later = datetime.now(UTC) + timedelta(days=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "batch_layer.views.publish.publication.read_broker_time", lambda _settings: later
+        )
+        parts.rebuild()
     assert list(parts.session.execute("SELECT * FROM restated_window")) == []
 
 

@@ -80,7 +80,7 @@ def test_windows_that_were_told_are_forgotten_although_cassandra_is_silent_at_fi
     told: list[Any] = []
     announcements: Any = SimpleNamespace(send_restatements=told.extend)
 
-    Outbox(session, TRAFFIC).send(5, announcements)
+    Outbox(session, TRAFFIC).send(5, [MONDAY], announcements)
 
     deleted = [text for text, _ in session.written]
     # Last of all the run: while it is there, the next rebuild tells its windows again.
