@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from functools import reduce
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -205,7 +205,7 @@ def read_records(
     # By the names of the files: for a version of the table Spark would first read its whole log,
     # and again later, when entries of it may be gone.
     table = DeltaTable(str(path), version=version)
-    wanted = [("source", "=", source)]
+    wanted: list[tuple[str, str, Any]] = [("source", "=", source)]
     if days is not None:
         wanted.append(("event_date", "in", [*days]))
     columns = from_arrow_schema(MASTER_COLUMNS)
