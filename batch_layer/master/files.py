@@ -190,9 +190,9 @@ def read_bounds(file: pq.FileMetaData) -> dict[str, dict[str, Any]]:
     Of all columns: a reader of delta-rs takes a missing bound for one that no value meets.
     """
     least, most, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
+    row_groups = [file.row_group(number) for number in range(file.num_row_groups)]
     for place, name in enumerate(file.schema.names):
-        columns = (file.row_group(number).column(place) for number in range(file.num_row_groups))
-        groups = [column.statistics for column in columns]
+        groups = [row_group.column(place).statistics for row_group in row_groups]
         nulls[name] = sum(group.null_count for group in groups)
         if known := [group for group in groups if group.has_min_max]:
             least[name] = _lower_bound(min(group.min for group in known))
