@@ -189,7 +189,9 @@ def read_bounds(file: pq.FileMetaData) -> dict[str, dict[str, Any]]:
 
     Of all columns: a reader of delta-rs takes a missing bound for one that no value meets.
     """
-    least, most, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
     row_groups = [file.row_group(number) for number in range(file.num_row_groups)]
     for place, name in enumerate(file.schema.names):
         groups = [row_group.column(place).statistics for row_group in row_groups]
