@@ -5,9 +5,10 @@ behind is read by nobody, and maintenance removes it.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from functools import reduce
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import partial, reduce
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +22,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from runtime.spark.arrow import to_rows
 from schemas.loader import master_schema
 from tally.time.instants import to_millis
-from tally.time.windows import EPOCH
 
 _TYPES = {
     "string": pa.string(),
@@ -40,6 +39,8 @@ PARTITIONED_BY: list[str] = master_schema()["partitioned_by"]
 _ORDER = (*PARTITIONED_BY, "partition", "offset")
 # Of one row group of a file; a task keeps so much in memory.
 _GROUP_BYTES = 32 << 20
+# Of a text, as in Spark's own statistics.
+_BOUND_CHARACTERS = 32
 Batches = Iterable[pa.RecordBatch]
 _FILE_COLUMNS = pa.schema(
     [column for column in MASTER_COLUMNS if column.name not in PARTITIONED_BY]
@@ -61,9 +62,9 @@ class SourceDay(NamedTuple):
 class FilePart(NamedTuple):
     """The records of one file that come from one partition; instants in microseconds since 1970.
 
-    last_micros, last_sha256: Kafka timestamp and digest of the record at last_offset. earliest,
-    latest: of happened_at, first_arrival: of the Kafka timestamps of readable records; None where
-    no record can be read.
+    last_micros, last_sha256: Kafka timestamp and digest of the record at last_offset.
+    first_arrival: least Kafka timestamp of readable records; None where no record can be read.
+    bounds: least and greatest values of the whole file's columns, as JSON.
     """
 
     path: str
@@ -76,15 +77,14 @@ class FilePart(NamedTuple):
     last_offset: int
     last_micros: int
     last_sha256: str
-    earliest: int | None
-    latest: int | None
     first_arrival: int | None
+    bounds: str
 
 
 _PART_COLUMNS = (
     "path string, size bigint, source string, event_date date, partition int, rows bigint,"
     " first_offset bigint, last_offset bigint, last_micros bigint, last_sha256 string,"
-    " earliest bigint, latest bigint, first_arrival bigint"
+    " first_arrival bigint, bounds string"
 )
 
 
@@ -145,26 +145,16 @@ _SUMMARY: _Aggregates = {
     "last_offset": ("offset", "max"),
     "last_micros": ("committed_at", "last"),
     "last_sha256": ("sha256", "last"),
-    "earliest": ("happened_at", "min"),
-    "latest": ("happened_at", "max"),
     "first_arrival": ("readable_at", "min"),
 }
 # The same of several summaries, one after the other.
-_AGAIN = {
-    "rows": "sum",
-    "first_offset": "min",
-    "earliest": "min",
-    "latest": "max",
-    "first_arrival": "min",
-}
+_AGAIN = {"rows": "sum", "first_offset": "min", "first_arrival": "min"}
 _SUMMARY_OF_SUMMARIES: _Aggregates = {name: (name, _AGAIN.get(name, "last")) for name in _SUMMARY}
 _NUMBERS = pa.schema(
     [
         ("partition", pa.int32()),
         *((name, pa.int64()) for name in ("rows", "first_offset", "last_offset", "last_micros")),
         ("last_sha256", pa.string()),
-        ("earliest", pa.int64()),
-        ("latest", pa.int64()),
         ("first_arrival", pa.int64()),
     ]
 )
@@ -187,7 +177,46 @@ def write_file(root: str, of: SourceDay, slices: Batches) -> list[FilePart]:
             summaries.append(_summarise(rows.append_column("readable_at", readable_at), _SUMMARY))
     found = _summarise(pa.concat_tables(summaries), _SUMMARY_OF_SUMMARIES).cast(_NUMBERS)
     size = file.stat().st_size
-    return [FilePart(path, size, *of, *row) for row in to_rows(found)]
+    bounds = json.dumps(read_bounds(pq.read_metadata(file)))
+    file_part = partial(
+        FilePart, path=path, size=size, source=of.source, event_date=of.day, bounds=bounds
+    )
+    return [file_part(**row) for row in found.to_pylist()]
+
+
+def read_bounds(file: pq.FileMetaData) -> dict[str, dict[str, Any]]:
+    """The statistics of a Parquet file's columns, as Delta's log has them.
+
+    Of all columns: a reader of delta-rs takes a missing bound for one that no value meets.
+    """
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    row_groups = [file.row_group(number) for number in range(file.num_row_groups)]
+    for place, name in enumerate(file.schema.names):
+        groups = [row_group.column(place).statistics for row_group in row_groups]
+        nulls[name] = sum(group.null_count for group in groups)
+        if known := [group for group in groups if group.has_min_max]:
+            least[name] = _lower_bound(min(group.min for group in known))
+            most[name] = _upper_bound(max(group.max for group in known))
+    return {"minValues": least, "maxValues": most, "nullCount": nulls}
+
+
+def _lower_bound(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_BOUND_CHARACTERS]
+    return _format_instant(value) if isinstance(value, datetime) else value
+
+
+def _upper_bound(value: Any) -> Any:
+    if isinstance(value, str):
+        cut = value[:_BOUND_CHARACTERS]
+        return cut if cut == value else cut + chr(sys.maxunicode)
+    return _format_instant(value) if isinstance(value, datetime) else value
+
+
+def _format_instant(instant: datetime) -> str:
+    return f"{instant.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def _coalesce(slices: Batches) -> Iterator[pa.Table]:
@@ -243,29 +272,6 @@ def to_actions(parts: Iterable[FilePart], *, is_new: bool = True) -> list[AddAct
 def _to_action(parts: Sequence[FilePart], is_new: bool) -> AddAction:
     first, now = parts[0], to_millis(datetime.now(UTC))
     values = SourceDay(first.source, first.event_date).values
-    statistics = json.dumps(_statistics(parts))
+    rows = sum(part.rows for part in parts)
+    statistics = json.dumps({"numRecords": rows, **json.loads(first.bounds)})
     return AddAction(first.path, first.size, values, now, is_new, statistics)
-
-
-def _statistics(parts: Sequence[FilePart]) -> dict[str, Any]:
-    """The statistics by which readers of the table skip files, as Delta's protocol has them."""
-    first_offset = min(part.first_offset for part in parts)
-    last_offset = max(part.last_offset for part in parts)
-    least = {"partition": parts[0].partition, "offset": first_offset}
-    most = {"partition": parts[-1].partition, "offset": last_offset}
-    return {
-        "numRecords": sum(part.rows for part in parts),
-        "minValues": least | _instant(min, (part.earliest for part in parts)),
-        "maxValues": most | _instant(max, (part.latest for part in parts)),
-        "nullCount": {"partition": 0, "offset": 0},
-    }
-
-
-def _instant(
-    choose: Callable[[Iterable[int]], int], micros: Iterable[int | None]
-) -> dict[str, str]:
-    known = [instant for instant in micros if instant is not None]
-    if not known:
-        return {}
-    at = EPOCH.replace(tzinfo=None) + timedelta(microseconds=choose(known))
-    return {"happened_at": f"{at.isoformat(timespec='microseconds')}Z"}

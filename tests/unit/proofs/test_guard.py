@@ -89,7 +89,7 @@ PARTS = {
 # Nothing in them has.
 PURE_FILES = (
     *("alerts_evaluator", "alerts_simulation", "alert_deliveries"),
-    *("stock_calls", "tick_watermarks"),
+    *("stock_calls", "tick_watermarks", "links"),
 )
 CONTROLS = [
     file

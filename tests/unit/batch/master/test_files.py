@@ -8,16 +8,17 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batch_layer.master.extent import MasterExtent
-from batch_layer.master.files import MASTER_COLUMNS, write_days
+from batch_layer.master.files import MASTER_COLUMNS, SourceDay, read_bounds, write_days, write_file
 from batch_layer.master.progress import last_fingerprints
 from batch_layer.master.table import MasterTable
 from runtime.kafka.log_identity import RecordFingerprint
-from tests.unit.batch.master.masters import DAY, TOPIC_ID, record
+from tests.unit.batch.master.masters import DAY, NOON, TOPIC_ID, record
 
 # Source, days after DAY, partition; whether it can be read.
 PLACES = st.tuples(
@@ -101,3 +102,41 @@ def test_instants_of_the_first_year_are_statistics_too(tmp_path: Path) -> None:
     files = DeltaTable(str(tmp_path)).get_add_actions(flatten=True)
     assert files["max.happened_at"].to_pylist() == [FIRST_YEAR]
     assert DeltaTable(str(tmp_path)).to_pyarrow_table()["happened_at"].to_pylist() == [FIRST_YEAR]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "rows"),
+    [
+        ("store_id", "7", 3),
+        ("store_id", "8", 0),
+        ("event_id", "e0-1", 1),
+        ("value", "x" * 40 + "2", 1),
+        ("committed_at", NOON + timedelta(seconds=2), 1),
+        ("offset", 2, 1),
+        ("sender", "till", 0),
+    ],
+)
+def test_reader_of_delta_rs_finds_rows_by_any_column(
+    tmp_path: Path, column: str, value: object, rows: int
+) -> None:
+    records = [record(offset) | {"value": "x" * 40 + str(offset)} for offset in range(3)]
+    batch = pa.RecordBatch.from_pylist(records, schema=COLUMNS)
+    parts = write_file(str(tmp_path), SourceDay("sales", DAY), [batch])
+    master = MasterTable.open(tmp_path)
+    master.append(parts, MasterExtent({"sales": TOPIC_ID}, {"sales": {0: 3}}, {}))
+
+    found = DeltaTable(str(tmp_path)).to_pyarrow_table(filters=[(column, "=", value)])
+
+    assert len(found) == rows
+
+
+def test_bounds_of_long_texts_are_short_and_hold_the_texts(tmp_path: Path) -> None:
+    file = tmp_path / "texts.parquet"
+    texts = ["a" * 40, "b" * 40, None]
+    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), file)
+
+    bounds = read_bounds(pq.read_metadata(file))
+
+    assert bounds["minValues"] == {"text": "a" * 32} and bounds["nullCount"] == {"text": 1}
+    greatest = bounds["maxValues"]["text"]
+    assert len(greatest) == 33 and greatest > "b" * 40
