@@ -1,7 +1,7 @@
 """The topics, tables and canonical JSON Schema that follow from a source's descriptor."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from schemas.source import COLUMN_TYPES, RecordField, Source
@@ -28,6 +28,9 @@ class Column(NamedTuple):
     name: str
     type: str
     remark: str = ""
+
+
+Columns = Sequence[Column]
 
 
 def build_topics(source: Source) -> dict[str, dict[str, str]]:
@@ -89,9 +92,11 @@ def _speed_columns(source: Source) -> list[Column]:
 
 
 def _batch_columns(source: Source) -> list[Column]:
-    columns = (column._replace(remark="") for column in _speed_columns(source))
     remarks = {"events": "null: from this generation on there is no such row"}
-    store, day, *rest = (column._replace(remark=remarks.get(column.name, "")) for column in columns)
+    store, day, *rest = (
+        Column(column.name, column.type, remarks.get(column.name, ""))
+        for column in _speed_columns(source)
+    )
     generation = Column("generation", "bigint", "fencing token of the rebuild that wrote the row")
     excluded = [
         Column(f"excluded_{part.name}", COLUMN_TYPES[part.kind]) for part in source.family.parts
@@ -101,7 +106,7 @@ def _batch_columns(source: Source) -> list[Column]:
     return [store, day, generation, *rest, *excluded]
 
 
-def _table_lines(name: str, columns: Sequence[Column], key: str, order: str = "") -> Iterable[str]:
+def _table_lines(name: str, columns: Columns, key: str, order: str = "") -> Iterator[str]:
     named = [_quote(column.name) for column in columns]
     width = max(map(len, named))
     yield f"CREATE TABLE IF NOT EXISTS {name} ("

@@ -50,6 +50,8 @@ from tally.time.windows import EPOCH
 # By family and UTC day.
 NamedGenerations = Mapping[tuple[str, date], Collection[int]]
 _STORES_AT_ONCE = 500
+# A row's key, and the generation that wrote it.
+WrittenVersion = tuple[RowKeyColumns, int]
 log = structlog.get_logger()
 
 
@@ -82,7 +84,7 @@ class SweepReport:
 class SweptVersions(NamedTuple):
     """The versions of a store's day to remove, and the generations of those that stay."""
 
-    superfluous: Sequence[tuple[RowKeyColumns, int]]
+    superfluous: Sequence[WrittenVersion]
     staying: Collection[int]
 
 
@@ -152,7 +154,7 @@ def find_superfluous(
     for key, generation, _ in versions:
         by_row[key].append(generation)
     newest = max(kept.whole)
-    superfluous, staying = list[tuple[RowKeyColumns, int]](), set[int]()
+    superfluous, staying = list[WrittenVersion](), set[int]()
     for key, generations in by_row.items():
         needed = set[int]()
         for wanted in kept.for_window(from_millis(key[0])):
@@ -192,7 +194,8 @@ class FamilySweep:
         if not self._has_ended_flips(day, history):
             return
         report.days += 1
-        kept = find_kept(history, serving, self.cutoff, self.named.get((self.family.name, day), ()))
+        named = self.named.get((self.family.name, day), ())
+        kept = find_kept(history, serving, self.cutoff, named)
         # Before anything goes: an answer about an instant before it is refused from now on.
         self._mark(day)
         staying = {*kept.whole, *(first.covering.generation for first in kept.firsts)}
@@ -235,11 +238,12 @@ class FamilySweep:
         text = "INSERT INTO swept_day (family, day, until) VALUES (?, ?, ?)"
         write_rows(self.session, text, [(self.family.name, day, self.cutoff)])
 
-    def _remove(self, of: StoreDay, versions: Iterable[tuple[RowKeyColumns, int]]) -> None:
+    def _remove(self, of: StoreDay, versions: Iterable[WrittenVersion]) -> None:
         store_id, day = of
         place = store_id, day + CQL_DATE_ZERO
         # A version is written once: a retried delete hides nothing that comes later.
-        groups = ([self._delete((*place, *key, number))] for key, number in versions)
+        keys = ((*place, *key, number) for key, number in versions)
+        groups = ([self._delete(key)] for key in keys)
         write_groups(self.session, groups)
 
     def _remove_flips(self, flips: Iterable[Generation]) -> None:
@@ -247,8 +251,9 @@ class FamilySweep:
             "DELETE FROM batch_pointer_history"
             " WHERE family = ? AND day = ? AND generation = ? AND flipped_at = ?"
         )
-        rows = ((self.family.name, flip.day, flip.generation, flip.flipped_at) for flip in flips)
-        write_rows(self.session, text, rows)
+        name = self.family.name
+        keys = ((name, flip.day, flip.generation, flip.flipped_at) for flip in flips)
+        write_rows(self.session, text, keys)
 
 
 if __name__ == "__main__":

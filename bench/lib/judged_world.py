@@ -136,7 +136,8 @@ class GeneratedViews(MemoryViews):
         rows = self._make_rows(family, store_id, dict.fromkeys(days, 1))
         found: dict[date, list[StoredVersion]] = defaultdict(list)
         for row in rows:
-            found[row.window_start.date()].append(((row.window_start, row.axes), 1, row))
+            key = row.window_start, row.axes
+            found[row.window_start.date()].append((key, 1, row))
         return found
 
     def _make_rows(

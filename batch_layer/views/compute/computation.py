@@ -102,8 +102,9 @@ class PinnedRecords:
         """
         pinned = {day: pointer.pinned for day, pointer in self.current.items()}
         rows = [
-            {"event_date": day, "partition": number, "pinned": pinned.get(day, {}).get(number, 0)}
+            {"event_date": day, "partition": number, "pinned": offsets.get(number, 0)}
             for day in (pinned if days is None else days)
+            for offsets in (pinned.get(day, {}),)
             for number in self.pin.until
         ]
         # Spark turns Arrow rows into a local relation; tuples would go through a worker.

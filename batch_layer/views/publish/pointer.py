@@ -7,7 +7,7 @@ lie in one Cassandra partition, written by lightweight transactions only.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from cassandra import ConsistencyLevel, OperationTimedOut, WriteFailure, WriteTimeout
 from cassandra.cluster import Session
@@ -29,6 +29,7 @@ _CAS_WRITE_UNKNOWN = 0x1700
 # The order is that of _row_values().
 _COLUMNS = f"family, {GENERATION_COLUMNS}"
 _PLACEHOLDERS = ", ".join("?" * len(_COLUMNS.split(", ")))
+Claims: TypeAlias = Mapping[date, Claim]
 _retry_conflicts = retry(
     retry=retry_if_exception_type(PublicationConflict),
     stop=stop_after_attempt(20),
@@ -87,7 +88,7 @@ class PointerTable:
         return {generation.day: generation for generation in generations}
 
     @_retry_conflicts
-    def flip(self, claims: Mapping[date, Claim], run: RebuildRun) -> list[date]:
+    def flip(self, claims: Claims, run: RebuildRun) -> list[date]:
         """Publish the run for the days of the claims at once; return the days left out, ascending.
 
         Left out are days that another run has published since their rows were compared. Raises
@@ -115,7 +116,8 @@ class PointerTable:
                     " run it again"
                 )
         # This run's own rows, not the current ones: another run may have flipped since.
-        self._insert_history([_row_values(run, day, claims[day]) for day in taken], run.token)
+        rows = [_row_values(run, day, claims[day]) for day in taken]
+        self._insert_history(rows, run.token)
         return sorted(claims.keys() - taken)
 
     def record_history(self) -> None:
@@ -175,7 +177,7 @@ class PointerTable:
         )
         execute_transaction(self._session, recorded, [flipped, self.family, flipped])
 
-    def _flip(self, claims: Mapping[date, Claim], run: RebuildRun, flipped: int | None) -> bool:
+    def _flip(self, claims: Claims, run: RebuildRun, flipped: int | None) -> bool:
         # All rows lie in one partition, so the one condition decides for every row: readers see
         # all days or none.
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)

@@ -201,7 +201,8 @@ def _publish_days(
 ) -> PublicationResult:
     """Write and check the days of the plan, and publish them by one pointer flip."""
     family, outbox = plan.family, Outbox(job.session, plan.family)
-    rebuilt, rows, changed = sorted({*plan.days} - plan.kept.keys()), 0, 0
+    rebuilt = sorted({*plan.days} - plan.kept.keys())
+    rows, changed = 0, 0
     opened_at = read_broker_time(job.settings)
     if pinned is not None and rebuilt:
         outbox.open_run(token, opened_at, rebuilt)
@@ -229,7 +230,8 @@ def _publish_days(
         _print_progress(f"{family.name}: {len(plan.kept)} days cover more, by the same rows")
     if rebuilt:
         _print_progress(f"{family.name}: generation {token} published, {changed:,} windows changed")
-    return PublicationResult(len(plan.days) - len(skipped), rows, changed, token, len(skipped))
+    days = len(plan.days) - len(skipped)
+    return PublicationResult(days, rows, changed, token, len(skipped))
 
 
 def _name_days(days: Sequence[date]) -> str:
@@ -352,9 +354,11 @@ def find_store_days(
         return changed.select("store_id", day).distinct()
     # Also those of which no record is left: a visit may move to another day.
     stores = job.spark.createDataFrame(read_store_spans(job.session, family))
-    numbers = pa.array([(day - EPOCH.date()).days for day in days], pa.int32())
+    since_1970 = [(day - EPOCH.date()).days for day in days]
+    numbers = pa.array(since_1970, pa.int32())
     dates = job.spark.createDataFrame(pa.table({"day": numbers}))
-    known = stores.join(F.broadcast(dates), on=F.expr("day BETWEEN first_day AND last_day"))
+    is_active = F.expr("day BETWEEN first_day AND last_day")
+    known = stores.join(F.broadcast(dates), on=is_active)
     _, fates = pinned.records_on_days(days)
     found = fates.where("store_id IS NOT NULL").select("store_id", day)
     return known.select("store_id", "day").union(found).distinct()

@@ -54,11 +54,11 @@ class StoredRows:
 
     def read(self, keys: Sequence[StoreDay], choices: Choices) -> dict[StoreDay, Rows]:
         """The rows of each store's day in the chosen generation; a day without one has none."""
-        versions = self.read_versions([key for key in keys if key[1] in choices])
-        return {
-            key: select_versions(versions[key], choices[key[1]]) if key[1] in choices else {}
-            for key in keys
-        }
+        served = [(store_id, day) for store_id, day in keys if day in choices]
+        found: dict[StoreDay, Rows] = {key: {} for key in keys}
+        for store_day, versions in self.read_versions(served).items():
+            found[store_day] = select_versions(versions, choices[store_day[1]])
+        return found
 
     def read_versions(self, keys: Sequence[StoreDay]) -> dict[StoreDay, list[StoredVersion]]:
         """All versions of the rows of each store's day."""
@@ -77,14 +77,15 @@ class StoredRows:
                 versions[store_id, day].append(version)
         return versions
 
-    def _parse(self, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, StoredVersion]]:
+    def _parse(self, rows: Iterable[RowValues]) -> Iterator[tuple[int, StoredVersion]]:
         length = len(self._family.row_key)
         for day, generation, start, *columns in rows:
             # Values are compared with those to write, in which an instant is a number.
             key = (to_millis(assume_utc(start)), *columns[: length - 1])
             values = tuple(map(to_plain, columns[length - 1 :]))
             # A version without events says that there is no row any more.
-            yield day.days_from_epoch, (key, generation, None if values[0] is None else values)
+            found = None if values[0] is None else values
+            yield day.days_from_epoch, (key, generation, found)
 
 
 def to_plain(value: Any) -> Any:

@@ -67,7 +67,8 @@ class NewGeneration:
 
     def as_published(self, days: Iterable[date]) -> dict[date, VersionChoice]:
         """The rows of the days once it serves them."""
-        return {day: self.served.get(day, NOTHING).with_newest(self.number) for day in days}
+        before = {day: self.served.get(day, NOTHING) for day in days}
+        return {day: choice.with_newest(self.number) for day, choice in before.items()}
 
 
 def write_generation(
