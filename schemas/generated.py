@@ -54,7 +54,9 @@ def render_views(source: Source) -> str:
     shown = f"{made} Totals of {meaning} by store and 15-minute window (UTC)."
     speed = [
         f"-- {shown} Speed rows: written only with USING TIMESTAMP epoch * 2^40 + events.",
-        *_table_lines(f"{source.name}_15min", _speed_columns(source), f"(store_id, day), {axes}"),
+        *_table_lines(
+            f"{source.name}_15min", _speed_columns(source), f"(store_id, day), {axes}", ""
+        ),
     ]
     batch = [
         "-- The same view as rebuilt from the master dataset. A generation has the rows that differ"
@@ -106,7 +108,7 @@ def _batch_columns(source: Source) -> list[Column]:
     return [store, day, generation, *rest, *excluded]
 
 
-def _table_lines(name: str, columns: Columns, key: str, order: str = "") -> Iterator[str]:
+def _table_lines(name: str, columns: Columns, key: str, order: str) -> Iterator[str]:
     named = [_quote(column.name) for column in columns]
     width = max(map(len, named))
     yield f"CREATE TABLE IF NOT EXISTS {name} ("
