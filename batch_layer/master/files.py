@@ -196,9 +196,13 @@ def read_bounds(file: pq.FileMetaData) -> dict[str, dict[str, Any]]:
     for place, name in enumerate(file.schema.names):
         groups = [row_group.column(place).statistics for row_group in row_groups]
         nulls[name] = sum(group.null_count for group in groups)
-        if known := [group for group in groups if group.has_min_max]:
-            least[name] = _lower_bound(min(group.min for group in known))
-            most[name] = _upper_bound(max(group.max for group in known))
+        held = [group for group in groups if group.num_values]
+        if held and all(group.has_min_max for group in held):
+            least[name] = _lower_bound(min(group.min for group in held))
+            most[name] = _upper_bound(max(group.max for group in held))
+        elif held:
+            # Of texts above 4,096 bytes Parquet notes no bounds.
+            least[name], most[name] = "", chr(sys.maxunicode)
     return {"minValues": least, "maxValues": most, "nullCount": nulls}
 
 
@@ -250,14 +254,15 @@ def _upcast(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def merge_files(root: str, of: SourceDay, paths: Iterable[str]) -> list[FilePart]:
     """Write one file of the rows of several of a source and day; summarised without digests."""
+    return write_file(root, of, _read_upcast(root, paths))
 
-    def read() -> Iterator[pa.RecordBatch]:
-        for path in paths:
-            with pq.ParquetFile(Path(root, path)) as file:
-                for rows in file.iter_batches():
-                    yield _upcast(rows).append_column("sha256", pa.repeat("", rows.num_rows))
 
-    return write_file(root, of, read())
+def _read_upcast(root: str, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of the files in today's columns, with empty digests."""
+    for path in paths:
+        with pq.ParquetFile(Path(root, path)) as file:
+            for rows in file.iter_batches():
+                yield _upcast(rows).append_column("sha256", pa.repeat("", rows.num_rows))
 
 
 def to_actions(parts: Iterable[FilePart], *, is_new: bool = True) -> list[AddAction]:

@@ -36,7 +36,7 @@ _PROPERTIES = {
     "delta.checkpointInterval": "50",
     # Longer than any rebuild runs: it reads the files of the version that it has pinned.
     "delta.deletedFileRetentionDuration": "interval 2 days",
-    # Each commit lists the log's folder: 2,880 entries of a day make an append a third slower.
+    # Each commit lists the log's folder: its entries make an append slower (ADR 032).
     "delta.logRetentionDuration": "interval 12 hours",
 }
 

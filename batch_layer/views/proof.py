@@ -96,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     number = today if given.number is None else given.number
 
     def work() -> None:
+        """Prove each family, and print what was compared."""
         settings = Settings.load()
         families = [*load_families(settings).values()]
         with cassandra_session(settings) as session:

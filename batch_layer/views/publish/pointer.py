@@ -166,7 +166,7 @@ class PointerTable:
         return [row for row in rows if row.day is not None]
 
     def _insert_history(self, rows: Iterable[Sequence[Any]], flipped: int) -> None:
-        """Write the rows, which are all that may be missing, and note that none is any more."""
+        """Write the rows that the history may lack; note that it is complete up to the flip."""
         # The history is a separate table: a plain write beside lightweight transactions on one
         # partition can be lost.
         text = f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"

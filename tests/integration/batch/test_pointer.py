@@ -248,7 +248,7 @@ def test_every_flip_is_kept_in_the_history_newest_first(
 
 
 class Crash(Exception):
-    """What the death of a run is in these tests."""
+    """Stands for the death of a run."""
 
 
 def crash_after_flip(table: PointerTable, *days: date) -> None:

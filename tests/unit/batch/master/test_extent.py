@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -68,7 +69,8 @@ def extents(draw: st.DrawFn) -> MasterExtent:
 
 
 def load(numbers: Numbers) -> MasterExtent:
-    return load_extent(numbers, ["sales", "traffic", "wifi"])  # type: ignore[arg-type]
+    table: Any = numbers
+    return load_extent(table, ["sales", "traffic", "wifi"])
 
 
 @given(extents())

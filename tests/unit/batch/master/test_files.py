@@ -104,6 +104,23 @@ def test_instants_of_the_first_year_are_statistics_too(tmp_path: Path) -> None:
     assert DeltaTable(str(tmp_path)).to_pyarrow_table()["happened_at"].to_pylist() == [FIRST_YEAR]
 
 
+@pytest.mark.parametrize("size", [4_096, 4_097, 1_000_000])
+def test_reader_of_delta_rs_finds_a_text_that_is_too_long_for_bounds(
+    tmp_path: Path, size: int
+) -> None:
+    texts = ["a", "x" * size]
+    records = [record(offset) | {"value": text} for offset, text in enumerate(texts)]
+    batch = pa.RecordBatch.from_pylist(records, schema=COLUMNS)
+    parts = write_file(str(tmp_path), SourceDay("sales", DAY), [batch])
+    master = MasterTable.open(tmp_path)
+    master.append(parts, MasterExtent({"sales": TOPIC_ID}, {"sales": {0: 2}}, {}))
+
+    table = DeltaTable(str(tmp_path))
+    found = [len(table.to_pyarrow_table(filters=[("value", "=", text)])) for text in texts]
+
+    assert found == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("column", "value", "rows"),
     [
