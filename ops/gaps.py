@@ -91,8 +91,8 @@ def accept(settings: Settings, session: Session, open_gap: OpenGap, reason: str)
     if open_gap.topic in FAMILIES and open_gap.is_cut:
         raise TallyError(
             f"topic {open_gap.topic} partition {open_gap.partition}: {open_gap.loss}; its offsets"
-            " would repeat those of the master dataset: begin a new master dataset in another"
-            " TALLY_HOME"
+            " would repeat those of the master dataset: `tally recover` lets the log go on behind"
+            " them"
         )
     accepted_at = datetime.now(UTC)
     last = open_gap.metadata.last if open_gap.metadata else None

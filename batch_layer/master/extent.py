@@ -107,6 +107,30 @@ def _offsets(table: DeltaTable, topic: str) -> Iterator[tuple[int, int]]:
         yield number, offset
 
 
+def read_log_starts(table: DeltaTable, topic: str, partition: int) -> list[int]:
+    """The offset at which each log of the partition goes on after the one before, ascending.
+
+    Empty as long as the records come from one log.
+    """
+    starts = list[int]()
+    # The first log is number 0, and begins at offset 0.
+    for number in count(1):
+        start = table.transaction_version(_log_name(topic, partition, number))
+        if start is None:
+            break
+        starts.append(start)
+    return starts
+
+
+def log_transaction(topic: str, partition: int, number: int, start: int) -> Transaction:
+    """What a commit says of a partition whose log of this number goes on at `start`."""
+    return Transaction(_log_name(topic, partition, number), start)
+
+
+def _log_name(topic: str, partition: int, number: int) -> str:
+    return f"{topic}/{partition}/log/{number}"
+
+
 def _fingerprints(
     table: DeltaTable, topic: str, partitions: Iterable[int]
 ) -> Iterator[tuple[int, RecordFingerprint]]:

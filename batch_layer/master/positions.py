@@ -12,9 +12,9 @@ from tally.config.settings import Settings
 from tally.errors import DataLoss
 
 TIMEOUT_SECONDS = 30.0
-_BEGIN_NEW_MASTER = (
+_RECOVER = (
     "its offsets would repeat those of the master dataset;"
-    " begin a new master dataset in another TALLY_HOME"
+    " `tally recover` lets the log go on behind them"
 )
 BoundsByTopic = Mapping[str, Mapping[int, Bounds]]
 
@@ -56,7 +56,7 @@ def starting_offsets(
         # A re-created topic begins at 0 again and may have grown beyond the old end: only its id
         # shows the difference.
         if extent.topic_ids.get(topic, ids[topic]) != ids[topic]:
-            raise DataLoss(f"topic {topic} was deleted and created again: {_BEGIN_NEW_MASTER}")
+            raise DataLoss(f"topic {topic} was deleted and created again: {_RECOVER}")
         starting[topic] = {}
         for number, (earliest, end) in partitions.items():
             # 0 where nothing is held, and not the first offset kept: that would silently skip
@@ -66,7 +66,7 @@ def starting_offsets(
                 way_out = (
                     f"`tally gaps accept {topic} {number}` notes that for good"
                     if offset < earliest
-                    else _BEGIN_NEW_MASTER
+                    else _RECOVER
                 )
                 raise DataLoss(
                     f"topic {topic} partition {number}: the master dataset goes on at offset"
@@ -96,5 +96,5 @@ def refuse_other_log(
             raise DataLoss(
                 f"topic {topic} partition {number}: the record at offset {last.offset} is not the"
                 " one that the master dataset holds,"
-                f" the log was cut and has grown again: {_BEGIN_NEW_MASTER}"
+                f" the log was cut and has grown again: {_RECOVER}"
             )

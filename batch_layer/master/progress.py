@@ -66,12 +66,20 @@ def days_of_parts(parts: Iterable[FilePart]) -> Iterator[DayUntil]:
 
 
 def upsert_arrivals(session: Session, parts: Iterable[FilePart]) -> None:
-    """Upsert when the first readable record of a family arrived (a min-register by instant)."""
+    """Upsert when the first readable record of a family in these files arrived."""
     arrivals = (
         (part.source, part.first_arrival // 1_000)
         for part in parts
         if part.first_arrival is not None
     )
+    upsert_first_arrivals(session, arrivals)
+
+
+def upsert_first_arrivals(session: Session, arrivals: Iterable[tuple[str, int]]) -> None:
+    """Upsert the first arrival of families (a min-register by instant).
+
+    arrivals: families, and milliseconds since 1970.
+    """
     rows = ((family, from_millis(at), _LAST_MILLIS - at) for family, at in arrivals)
     write_rows(session, _ARRIVAL, rows)
 

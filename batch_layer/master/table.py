@@ -4,23 +4,31 @@ Spark's tasks write the files of an append; delta-rs makes the commit, into whic
 offsets held after it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import reduce
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from batch_layer.master.extent import EMPTY_EXTENT, MasterExtent, load_extent
+from batch_layer.master.extent import (
+    EMPTY_EXTENT,
+    MasterExtent,
+    load_extent,
+    log_transaction,
+    read_log_starts,
+)
 from batch_layer.master.files import MASTER_COLUMNS, PARTITIONED_BY, FilePart, to_actions
 from runtime.kafka.log_identity import SHA256_DIGITS
 from runtime.kafka.offsets import Offsets
+from runtime.kafka.topics import PartitionId
 from runtime.registry.sources import FAMILIES
 from tally.errors import AlreadyRunning, DataLoss
 from tally.spark.record_columns import is_readable
@@ -90,12 +98,19 @@ class MasterTable:
         Commits of maintenance since refresh() do no harm. Raises AlreadyRunning when another
         ingester has appended since: a restart goes on where the table ends by then.
         """
-        table = self._table
-        numbers = after.transactions(self.extent, table.version() + 1)
-        properties = CommitProperties(app_transactions=numbers)
+        numbers = after.transactions(self.extent, self._table.version() + 1)
+        self._commit([*to_actions(parts)], numbers, after)
+
+    def _commit(
+        self,
+        actions: list[AddAction | RemoveAction],
+        numbers: list[Transaction],
+        after: MasterExtent,
+    ) -> None:
+        table, properties = self._table, CommitProperties(app_transactions=numbers)
         try:
             table.create_write_transaction(
-                [*to_actions(parts)],
+                actions,
                 mode="append",
                 schema=table.schema(),
                 partition_by=PARTITIONED_BY,
@@ -109,6 +124,21 @@ class MasterTable:
         # The commit may lie behind some of maintenance, which change nothing of the extent.
         table.update_incremental()
         self.extent = after
+
+    def begin_logs(self, ids: Mapping[str, str], starts: Mapping[PartitionId, int]) -> None:
+        """Note that the topics have these ids by now, and where their new logs go on.
+
+        Raises AlreadyRunning when an ingester has appended since the table was opened.
+        """
+        table = self._table
+        after = MasterExtent(
+            {**self.extent.topic_ids, **ids}, self.extent.until, self.extent.fingerprints
+        )
+        logs = [
+            log_transaction(topic, number, len(read_log_starts(table, topic, number)) + 1, start)
+            for (topic, number), start in starts.items()
+        ]
+        self._commit([], [*after.transactions(self.extent, table.version() + 1), *logs], after)
 
     def locate(self, paths: Iterable[str]) -> list[str]:
         """Files by their names in the table's log, as absolute paths."""

@@ -21,6 +21,7 @@ from batch_layer.views.publish.pointer import PointerTable, execute_transaction,
 from runtime.connect import cassandra_session
 from runtime.kafka.broker_clock import read_broker_time
 from runtime.process.job import run_job
+from runtime.records.control_copies import BASELINES, copy_table
 from runtime.registry.sources import FAMILIES
 from tally.alerts.baseline import (
     SLOWEST,
@@ -84,6 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = Settings.load()
         with cassandra_session(settings) as session:
             reports = [*make_snapshots(session, lambda: read_broker_time(settings), given.since)]
+            copy_table(session, settings.control_copies_path, BASELINES)
         if given.json:
             tonight, *earlier = reports
             print(json.dumps({**asdict(tonight), "earlier": len(earlier)}))

@@ -32,6 +32,7 @@ from runtime.cassandra.writes import (
 from runtime.connect import CQL_DATE_ZERO, cassandra_session
 from runtime.kafka.broker_clock import read_broker_time
 from runtime.process.job import lower_process_priority, run_job
+from runtime.records.control_copies import TABLES, copy_table
 from runtime.registry.sources import FAMILIES
 from tally.alerts.baseline import parse_snapshot
 from tally.config.settings import Settings
@@ -103,6 +104,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = Settings.load()
         with cassandra_session(settings) as session:
             cutoff = read_broker_time(settings) - timedelta(days=settings.as_of_days)
+            # Before anything goes: after a loss of Cassandra the copies are what is left.
+            for table in TABLES:
+                copy_table(session, settings.control_copies_path, table)
             report = asdict(sweep(session, cutoff))
         print(json.dumps(report) if given.json else f"sweep: {report}")
 

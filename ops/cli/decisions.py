@@ -17,7 +17,10 @@ from tally.events.identity import has_restarted_numbers
 from tally.time.instants import format_utc
 
 if TYPE_CHECKING:
+    from cassandra.cluster import Session
+
     from ops.conflicts import TillConflicts
+    from runtime.records.control_copies import CopiedTable
     from runtime.records.gaps import AcceptedGap
 
 # The streaming queries of the speed layer, which name their checkpoint folders. Their modules would
@@ -49,6 +52,7 @@ def declare(
     Raises BadParameter for an unknown family, or days that are none.
     """
     from runtime.connect import cassandra_session
+    from runtime.records.control_copies import BACKFILLS
     from runtime.records.gaps import declare_backfill
     from tally.time.windows import parse_days
 
@@ -59,8 +63,10 @@ def declare(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     # The user is trusted: a past day's missing events look like events that never happened.
-    with cassandra_session(Settings.load()) as session:
+    settings = Settings.load()
+    with cassandra_session(settings) as session:
         declared = declare_backfill(session, family, span, source)
+        _copy(session, settings, BACKFILLS)
     if json:
         print_json(asdict(declared))
         return
@@ -122,6 +128,7 @@ def accept_gap(
     """
     from ops.gaps import accept, find_open_gap, readable_topics
     from runtime.connect import cassandra_session
+    from runtime.records.control_copies import GAPS
 
     settings = Settings.load()
     if topic not in readable_topics() or partition >= settings.partitions:
@@ -134,6 +141,7 @@ def accept_gap(
         if found is None:
             raise TallyError(f"{topic} {partition}: nothing is missing, its reader can go on")
         gap = accept(settings, session, found, reason or found.loss)
+        _copy(session, settings, GAPS)
     print_answer(json, _gap_json(gap), _gap_table([gap]))
     print_note(_after_gap(settings, topic))
 
@@ -174,8 +182,10 @@ def accept_conflicts(
     """
     from ops.conflicts import accept, till_conflicts
     from runtime.connect import cassandra_session
+    from runtime.records.control_copies import ACCEPTED_CONFLICTS
 
-    with cassandra_session(Settings.load()) as session:
+    settings = Settings.load()
+    with cassandra_session(settings) as session:
         conflicts = [
             conflict
             for conflict in till_conflicts(session)
@@ -189,7 +199,14 @@ def accept_conflicts(
                 f"{where}: no conflict is open; `tally conflicts list` names those there are"
             )
         accepted = accept(session, conflicts, reason, datetime.now(UTC))
+        _copy(session, settings, ACCEPTED_CONFLICTS)
     _print_conflicts(accepted, json)
+
+
+def _copy(session: "Session", settings: Settings, table: "CopiedTable") -> None:
+    from runtime.records.control_copies import copy_table
+
+    copy_table(session, settings.control_copies_path, table)
 
 
 def _after_gap(settings: Settings, topic: str) -> str:

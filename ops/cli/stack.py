@@ -17,6 +17,8 @@ NamedServices = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")
 ]
 
+# What a recovery works with; the other services must not run meanwhile.
+BASE_SERVICES = ("kafka", "cassandra")
 group = typer.Typer()
 
 
@@ -69,6 +71,21 @@ def status(as_json: JsonOption = False) -> None:
         print_note("no watcher runs: what ends by itself stays down; `tally up` starts one")
     if any(state.state != "running" for state in states.values()):
         raise typer.Exit(1)
+
+
+@group.command()
+def recover() -> None:
+    """After a loss: rebuild from the master dataset what Kafka and Cassandra have lost."""
+    from ops.local.services import catalogue
+    from ops.local.stack import control
+    from ops.recovery import recover as recover_all
+
+    site = _site()
+    services = catalogue.list_services(site)
+    chosen = catalogue.with_needs(catalogue.select_services(BASE_SERVICES, services), services)
+    control.down(site, catalogue.select_services((), services), print_note)
+    control.up(site, chosen, print_note)
+    recover_all(site.environment)
 
 
 @group.command()

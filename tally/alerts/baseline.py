@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tally.families.generation import Generation
 from tally.time.windows import EPOCH, ONE_DAY, day_end, day_start
@@ -182,6 +183,23 @@ _DAYS = msgspec.json.Decoder(dict[str, tuple[PinnedDay, ...]])
 def parse_snapshot(first_day: date, made_at: datetime, days: str) -> BaselineSnapshot:
     """The snapshot from a stored row. Raises msgspec.DecodeError."""
     return BaselineSnapshot(first_day, made_at, _DAYS.decode(days))
+
+
+def repin_days(days: str, served: Mapping[str, Mapping[date, Generation]]) -> str:
+    """The same stored days by the generations that serve them now.
+
+    A day that none serves, or one of another definition, is left out.
+    """
+    repinned = {
+        family: tuple(
+            replace(pinned, generation=served[family][pinned.day].generation)
+            for pinned in pinned_days
+            if pinned.day in served.get(family, {})
+            and served[family][pinned.day].epoch == pinned.epoch
+        )
+        for family, pinned_days in _DAYS.decode(days).items()
+    }
+    return msgspec.json.encode(repinned, order="sorted").decode()
 
 
 def first_served_day(made_at: datetime) -> date:

@@ -252,6 +252,11 @@ class Settings(BaseModel):
         return self.home / "data" / "first-copies"
 
     @property
+    def control_copies_path(self) -> Path:
+        """Folder of the copies of what people decided and only Cassandra holds."""
+        return self.home / "data" / "control"
+
+    @property
     def registry(self) -> Path:
         """The stores file that `tally stores import` writes, whether it is there or not."""
         return self.stores_file or self.home / STORES_FILE

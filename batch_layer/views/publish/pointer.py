@@ -82,6 +82,11 @@ class PointerTable:
             )
         return token
 
+    def raise_token(self, least: int) -> None:
+        """Let the next token lie above `least`: of a table that was lost others are known."""
+        while (self._static("last_token") or 0) < least:
+            self.take_token()
+
     def current(self) -> dict[date, Generation]:
         """The generation that serves each UTC day, read with SERIAL consistency."""
         generations = (parse_generation(row[1:]) for row in self._read_published())

@@ -18,6 +18,7 @@ from ingest.senders.replay.run import KafkaChannel, ProgressRecord, Replay
 from runtime.connect import cassandra_session
 from runtime.process.job import run_command
 from runtime.process.output import print_json
+from runtime.records.control_copies import BACKFILLS, copy_table
 from runtime.records.gaps import declare_backfill
 from schemas import loader
 from tally.config.settings import Settings
@@ -138,6 +139,7 @@ def _declare(settings: Settings, days: tuple[date, date], source: ReplaySource) 
     try:
         with cassandra_session(settings) as session:
             declare_backfill(session, FAMILY, days, f"tally replay --source {source}")
+            copy_table(session, settings.control_copies_path, BACKFILLS)
     except StackError as error:
         verb = f"tally backfill declare {FAMILY} --days {days[0]}..{days[1]} --source {source}"
         what = f"everything was sent, but the days are not declared: {error}"

@@ -36,7 +36,10 @@ OURS: dict[str, tuple[str, ...]] = {
     "runtime.process": ("tally", "schemas"),
     "runtime.spark": ("tally", "runtime.kafka", "runtime.process"),
     "runtime.processor": ("tally", "runtime.connect", "runtime.kafka", "runtime.process"),
-    "runtime.records": ("tally", "schemas", "runtime.cassandra", "runtime.kafka"),
+    "runtime.records": (
+        *("tally", "schemas", "runtime.cassandra", "runtime.kafka"),
+        "runtime.process",
+    ),
     "runtime.registry": ("tally", "schemas"),
     "ingest": BELOW,
     "ingest.installation": BELOW,
@@ -57,6 +60,10 @@ OURS: dict[str, tuple[str, ...]] = {
     "batch_layer.links": BELOW,
     "batch_layer.master": (*BELOW, "batch_layer.links"),
     "batch_layer.views.compute": (*BELOW, "batch_layer.links", "batch_layer.master"),
+    "batch_layer.recovery": (
+        *(*BELOW, "batch_layer.links", "batch_layer.master"),
+        "batch_layer.views.publish",
+    ),
     "batch_layer.views.publish": (
         *(*BELOW, "batch_layer.links", "batch_layer.master"),
         "batch_layer.views.compute",
@@ -132,6 +139,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "ops.gaps": (*BELOW, "batch_layer.master"),
     "ops.lag": BELOW,
     "ops.provision": (*BELOW, "ops.rekeying"),
+    "ops.recovery": BELOW,
     "ops.rekeying": BELOW,
     "ops.stores": BELOW,
     # How a topic is configured is part of its description.
@@ -156,6 +164,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "ops.gaps",
         "ops.local",
         "ops.oracle",
+        "ops.recovery",
         "ops.stores",
         "web.client",
     ),
@@ -179,6 +188,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.connect": ("cassandra", "confluent_kafka"),
     "runtime.cassandra": ("cassandra",),
     "runtime.records.dead_letter": ("confluent_kafka",),
+    "runtime.records.control_copies": ("cassandra",),
     "runtime.records.gaps": ("cassandra",),
     "runtime.registry": ("msgspec", "pydantic"),
     "runtime.registry.strict_yaml": ("yaml",),

@@ -1,0 +1,1 @@
+"""What brings views, registers and logs back after a loss, from the master dataset alone."""
