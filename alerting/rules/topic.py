@@ -59,6 +59,10 @@ class RuleReader:
         return build_history(entry for entry in self._entries if entry.offset < end)
 
 
+# Milliseconds since 1970 (UTC) at which a record had arrived that a restore has sent again.
+ARRIVED_HEADER = "first-arrived"
+
+
 def write_rules(
     settings: Settings, stored: Sequence[StoredRule], topic: str = TOPIC
 ) -> list[RuleVersion]:
@@ -98,6 +102,9 @@ def _record(message: Message) -> RuleRecord:
             f"topic {message.topic()} has not the brokers' time in its records;"
             " `tally up kafka` sets message.timestamp.type"
         )
+    # A restored record arrives once more: what counts is when its rule was first stored.
+    if restored := dict(message.headers() or []).get(ARRIVED_HEADER):
+        arrived_ms = int(restored)
     key, value = _bytes(message.key()), _bytes(message.value())
     return RuleRecord(message.offset() or 0, key, value, arrived_ms)
 

@@ -45,6 +45,8 @@ from tally.time.instants import from_millis
 # The streaming queries, which name their checkpoint folders.
 _QUERIES = ("views", "receipts", "master")
 _REASON = "lost with the log of its topic: found by `tally recover`"
+# The copies are a day old: so many runs may have taken a token since.
+_TOKENS_SINCE_COPY = 1_000
 _NEVER = datetime.fromtimestamp(0, UTC)
 log = structlog.get_logger()
 
@@ -147,7 +149,8 @@ def _restore_decisions(session: Session, settings: Settings) -> int:
     flips = read_copy(settings.control_copies_path, FLIPS)
     for family in FAMILIES:
         tokens = [flip["generation"] for flip in flips if flip["family"] == family]
-        PointerTable(session, family).raise_token(max(tokens, default=0))
+        if tokens:
+            PointerTable(session, family).raise_token(max(tokens) + _TOKENS_SINCE_COPY)
     return count
 
 

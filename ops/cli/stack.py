@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,9 @@ NamedServices = Annotated[
 
 # What a recovery works with; the other services must not run meanwhile.
 BASE_SERVICES = ("kafka", "cassandra")
+KeysOption = Annotated[
+    Path | None, typer.Option(help="a folder apart, for the keys that sign webhooks and letters")
+]
 group = typer.Typer()
 
 
@@ -76,16 +80,60 @@ def status(as_json: JsonOption = False) -> None:
 @group.command()
 def recover() -> None:
     """After a loss: rebuild from the master dataset what Kafka and Cassandra have lost."""
-    from ops.local.services import catalogue
-    from ops.local.stack import control
     from ops.recovery import recover as recover_all
 
     site = _site()
-    services = catalogue.list_services(site)
-    chosen = catalogue.with_needs(catalogue.select_services(BASE_SERVICES, services), services)
-    control.down(site, catalogue.select_services((), services), print_note)
-    control.up(site, chosen, print_note)
+    _start_base(site)
     recover_all(site.environment)
+
+
+@group.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(help="an own folder; one that is there is renewed")],
+    keys: KeysOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Copy all that cannot be computed again, while everything runs."""
+    from ops.backup.save import back_up, print_manifest
+    from runtime.connect import cassandra_session
+
+    settings = _site().settings
+    with cassandra_session(settings) as session:
+        manifest = back_up(settings, session, folder, keys)
+    print_manifest(manifest, is_json=json)
+    if keys is None:
+        print_note("without the keys that sign webhooks and letters: --keys, into another folder")
+
+
+@group.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(help="of a backup")], keys: KeysOption = None
+) -> None:
+    """Bring a backup into an empty TALLY_HOME, and recover everything else from it."""
+    from ops.backup.restore import restore_files, restore_records, restore_tails
+    from ops.recovery import recover as recover_all
+    from runtime.connect import cassandra_session
+
+    site = _site()
+    manifest = restore_files(site.settings, folder, keys)
+    # The stores file is there only by now.
+    site = _site()
+    _start_base(site)
+    with cassandra_session(site.settings) as session:
+        restore_records(site.settings, session, folder, manifest)
+    recover_all(site.environment)
+    restore_tails(site.settings, folder, manifest)
+
+
+def _start_base(site: "Site") -> None:
+    """Stop everything but Kafka and Cassandra, which run afterwards."""
+    from ops.local.services import catalogue
+    from ops.local.stack import control
+
+    services = catalogue.list_services(site)
+    base = catalogue.with_needs(catalogue.select_services(BASE_SERVICES, services), services)
+    control.down(site, catalogue.select_services((), services), print_note)
+    control.up(site, base, print_note)
 
 
 @group.command()

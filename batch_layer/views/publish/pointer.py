@@ -63,6 +63,12 @@ class PointerTable:
     def __init__(self, session: Session, family: str) -> None:
         self._session, self.family = session, family
 
+    def _move_token(self, last: int | None, token: int) -> bool:
+        update = SimpleStatement(
+            "UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s"
+        )
+        return execute_transaction(self._session, update, [token, self.family, last])
+
     @_retry_conflicts
     def take_token(self) -> int:
         """Take a fencing token above every earlier one, before the version is pinned.
@@ -71,11 +77,8 @@ class PointerTable:
         """
         last = self._static("last_token")
         token = (last or 0) + 1
-        update = SimpleStatement(
-            "UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s"
-        )
         # A token taken by an attempt of unknown outcome is skipped.
-        if not execute_transaction(self._session, update, [token, self.family, last]):
+        if not self._move_token(last, token):
             raise PublicationConflict(
                 f"rebuild of {self.family}: no token in 20 attempts, others take theirs;"
                 " run it again"
@@ -84,8 +87,9 @@ class PointerTable:
 
     def raise_token(self, least: int) -> None:
         """Let the next token lie above `least`: of a table that was lost others are known."""
-        while (self._static("last_token") or 0) < least:
-            self.take_token()
+        last = self._static("last_token")
+        if (last or 0) < least:
+            self._move_token(last, least)
 
     def current(self) -> dict[date, Generation]:
         """The generation that serves each UTC day, read with SERIAL consistency."""

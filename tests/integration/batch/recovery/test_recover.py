@@ -100,7 +100,7 @@ def test_lost_tables_are_written_again_from_the_master_and_the_copies(published:
     assert registers(published) == before
     assert rebuilt.cells == cells
     # Above all tokens of before: whoever has seen those must not take the new ones for older.
-    assert rebuilt.report.generation > 2
+    assert rebuilt.report.generation > 1_000
     assert till_conflicts(published.session) == [conflict] and conflict.accepted == 1
     found = published.session.execute("SELECT * FROM baseline_snapshot").all()
     assert restored == len(found) == len(baselines) > 0

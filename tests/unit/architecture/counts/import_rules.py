@@ -140,6 +140,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "ops.lag": BELOW,
     "ops.provision": (*BELOW, "ops.rekeying"),
     "ops.recovery": BELOW,
+    "ops.backup": (*BELOW, "alerting.rules", "batch_layer.master"),
     "ops.rekeying": BELOW,
     "ops.stores": BELOW,
     # How a topic is configured is part of its description.
@@ -158,6 +159,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *BELOW,
         "alerting",
         "ops.audit",
+        "ops.backup",
         "ops.channels",
         "ops.conflicts",
         "ops.dead_letters",
