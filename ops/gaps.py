@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from itertools import product
 
 from cassandra.cluster import Session
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from batch_layer.master.extent import read_extent
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
+from runtime.kafka.groups import move_positions
 from runtime.kafka.log_identity import (
     LogState,
     PositionMetadata,
@@ -106,7 +106,9 @@ def accept(settings: Settings, session: Session, open_gap: OpenGap, reason: str)
     gap = AcceptedGap(*place, *span, *arrivals, accepted_at, reason)
     store_gap(session, gap)
     if open_gap.topic not in FAMILIES:
-        _move_position(kafka_admin(settings), open_gap)
+        # What the normaliser reads twice are duplicates.
+        place = open_gap.topic, open_gap.partition
+        move_positions(settings, NORMALISER_GROUP, {place: open_gap.log.earliest})
     return gap
 
 
@@ -117,24 +119,6 @@ def _last_arrival(settings: Settings, gap: OpenGap) -> datetime | None:
     place = gap.topic, gap.partition, gap.log.earliest
     first = read_fingerprints(settings, [place])[place]
     return None if first is None else from_millis(first.timestamp_ms)
-
-
-def _move_position(admin: AdminClient, gap: OpenGap) -> None:
-    """Move the normaliser to the first record kept; what it reads twice are duplicates."""
-    metadata = PositionMetadata(gap.log.topic_id).text
-    position = TopicPartition(gap.topic, gap.partition, gap.log.earliest, metadata=metadata)
-    # The brokers refuse this while the group has a member: a running normaliser keeps its offset.
-    moved = admin.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [position])], request_timeout=_SECONDS
-    )
-    try:
-        moved[NORMALISER_GROUP].result(_SECONDS)
-    except KafkaException as error:
-        reason = error.args[0].str()
-        raise TallyError(
-            f"the normaliser's position was not moved ({reason});"
-            " `tally down normaliser`, then accept again"
-        ) from error
 
 
 def _normaliser_position(

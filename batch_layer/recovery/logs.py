@@ -6,7 +6,7 @@ and these are deleted at once: from then on it looks like a log of which retenti
 beginning. No offset of a partition ever names two records.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -63,6 +63,20 @@ def find_other_logs(settings: Settings, extent: MasterExtent) -> list[str]:
         or any(bounds[topic][number].end < at for number, at in extent.until[topic].items())
         or _has_other_records(extent, topic, bounds, found)
     ]
+
+
+def find_short_logs(settings: Settings, ends: Mapping[PartitionId, int]) -> dict[PartitionId, int]:
+    """Of these ends of raw topics' partitions, those that their logs have not reached.
+
+    Raises KafkaException.
+    """
+    topics = sorted({topic for topic, _ in ends})
+    bounds = read_bounds_by_topic(settings, topics, "read_uncommitted")
+    return {
+        (topic, number): end
+        for (topic, number), end in ends.items()
+        if bounds[topic][number].end < end
+    }
 
 
 def _has_other_records(
@@ -155,12 +169,3 @@ def _delete_below(admin: AdminClient, place: PartitionId, start: int) -> None:
             f"topic {place[0]} partition {place[1]}: its fillers were not deleted"
             f" ({error.args[0].str()}); try again"
         ) from error
-
-
-def starts_of(extent: MasterExtent, topics: Iterable[str]) -> dict[PartitionId, int]:
-    """Where the master goes on in each partition of the topics."""
-    return {
-        (topic, number): offset
-        for topic in topics
-        for number, offset in extent.until[topic].items()
-    }

@@ -19,10 +19,11 @@ from cassandra.cluster import Session
 
 from batch_layer.master.extent import MasterExtent
 from batch_layer.master.table import MasterTable
-from batch_layer.recovery.logs import continue_logs, find_other_logs
-from batch_layer.recovery.tables import rebuild_links, rebuild_registers
+from batch_layer.recovery.logs import continue_logs, find_other_logs, find_short_logs
+from batch_layer.recovery.tables import read_raw_ends, rebuild_links, rebuild_registers
 from batch_layer.views.publish.pointer import PointerTable
-from runtime.connect import cassandra_session
+from runtime.connect import NORMALISER_GROUP, cassandra_session
+from runtime.kafka.groups import move_positions
 from runtime.kafka.log_identity import read_topic_ids
 from runtime.kafka.offsets import flatten_offsets
 from runtime.kafka.topics import PartitionId
@@ -37,6 +38,7 @@ from runtime.records.control_copies import (
 )
 from runtime.records.gaps import AcceptedGap, read_gaps, skip_gaps, store_gap
 from runtime.registry.sources import FAMILIES
+from schemas import loader
 from tally.alerts.baseline import repin_days
 from tally.config.settings import Settings
 from tally.errors import TallyError
@@ -125,6 +127,7 @@ def recover(session: Session, settings: Settings) -> RecoveryReport:
         report = replace(report, decisions=_restore_decisions(session, settings))
     if topics:
         report = _continue(session, settings, master, topics, report)
+        report = _continue_raw(settings, report)
     position = skip_gaps(master.extent.until, read_gaps(session))
     if has_lost_tables:
         rebuild_links(session, settings, master.extent)
@@ -181,6 +184,19 @@ def _continue(
         log.info("log goes on", **asdict(entry))
     resent = sum(entry.resent for entry in continued)
     return replace(report, logs=len(continued), resent=resent, lost_records=lost)
+
+
+def _continue_raw(settings: Settings, report: RecoveryReport) -> RecoveryReport:
+    """Let raw logs go on, too: canonical records and dead letters name raw ones by their offset."""
+    raw = {name: topic["raw"] for name, topic in loader.topics().items() if name in FAMILIES}
+    ends = {(raw[family], number): end for (family, number), end in read_raw_ends(settings).items()}
+    short = find_short_logs(settings, ends)
+    continued = continue_logs(settings, short)
+    if short:
+        # What it reads twice are copies.
+        move_positions(settings, NORMALISER_GROUP, short)
+    resent = report.resent + sum(entry.resent for entry in continued)
+    return replace(report, logs=report.logs + len(continued), resent=resent)
 
 
 def _read_positions(session: Session) -> Mapping[PartitionId, int]:

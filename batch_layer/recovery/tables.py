@@ -25,6 +25,25 @@ _DAYS = """
 """
 
 
+# The normaliser's records name the raw records that they came from.
+_RAW_ENDS = """
+    SELECT source, CAST(json_extract(value, '$.raw_partition') AS INTEGER) AS number,
+        max(CAST(json_extract(value, '$.raw_offset') AS BIGINT)) + 1
+    FROM read_parquet($files, hive_partitioning = true) WHERE event_id IS NOT NULL
+    GROUP BY ALL HAVING number IS NOT NULL
+"""
+
+
+def read_raw_ends(settings: Settings) -> dict[tuple[str, int], int]:
+    """The offset behind the last raw record that the master knows of, by family and partition."""
+    files = DeltaTable(str(settings.master_path)).file_uris()
+    if not files:
+        return {}
+    with duckdb.connect() as database:
+        found = database.execute(_RAW_ENDS, {"files": files}).fetchall()
+    return {(source, partition): end for source, partition, end in found}
+
+
 def rebuild_registers(session: Session, settings: Settings, position: TopicOffsets) -> int:
     """Write what the master's ingest had noted of its days; return how many there are.
 

@@ -197,6 +197,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.spark.workers": ("pyspark",),
     "runtime.kafka.broker_clock": ("confluent_kafka",),
     "runtime.process.job": ("confluent_kafka",),
+    "runtime.kafka.groups": ("confluent_kafka",),
     "runtime.kafka.log_identity": ("confluent_kafka",),
     "runtime.http.exposition": ("prometheus_client",),
     "runtime.processor": ("confluent_kafka",),
