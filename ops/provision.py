@@ -20,13 +20,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from ops.rekeying import read_primary_keys, rekey
+from ops.migrations import find_pending, list_migrations, lock_schema, note_applied
 from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
 from schemas.source import BadSource
 from tally.config.settings import Settings
 from tally.errors import RestartNeeded, StackError, TallyError
 
+VERSION_TABLES = frozenset(("schema_migration", "schema_lock"))
 HOUR_MILLISECONDS = 3_600_000
 CHRONICLE = "chronicle"
 # A subscriber of alerts may be offline this long; after that it is informed of a gap.
@@ -134,31 +135,44 @@ def create_topics(settings: Settings, prefix: str = "") -> None:
 
 def create_tables(settings: Settings) -> None:
     """Create the keyspace with all tables. Raises StackError, or RestartNeeded for a node."""
-    copies = f"'{settings.cassandra_datacenter}': {settings.replication}"
     try:
         with cassandra_session(settings, "") as session:
-            session.execute(
-                f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication ="
-                f" {{'class': 'NetworkTopologyStrategy', {copies}}}"
-            )
-            session.set_keyspace(settings.keyspace)
-            _create_missing(session, settings)
+            prepare_keyspace(session, settings)
+            with lock_schema(session):
+                _create_missing(session, settings)
     except DriverException as error:
         raise StackError(
             f"cassandra at {settings.cassandra}: {error}; look into its log"
         ) from error
 
 
+def prepare_keyspace(session: Session, settings: Settings) -> set[str]:
+    """Create the keyspace with the tables of its versions; return the names of all other tables."""
+    copies = f"'{settings.cassandra_datacenter}': {settings.replication}"
+    session.execute(
+        f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication ="
+        f" {{'class': 'NetworkTopologyStrategy', {copies}}}"
+    )
+    session.set_keyspace(settings.keyspace)
+    present = {*_read_columns(session, settings.keyspace)}
+    for statement in loader.table_statements():
+        if loader.table_name(statement) in VERSION_TABLES.difference(present):
+            session.execute(statement)
+    return present - VERSION_TABLES
+
+
 def _create_missing(session: Session, settings: Settings) -> None:
     # The schema is read first: every schema statement, even one without effect, needs the agreement
     # of all nodes.
     present = _read_columns(session, settings.keyspace)
-    keys = read_primary_keys(session, settings.keyspace)
+    is_new = not present.keys() - VERSION_TABLES
+    if not is_new and find_pending(session, present):
+        raise StackError(
+            "the tables are of an earlier release; stop the services, then `tally upgrade --check`"
+        )
     for statement in loader.table_statements():
         name = loader.table_name(statement)
         try:
-            if rekey(session, statement, keys):
-                continue
             if name not in present:
                 session.execute(statement)
                 continue
@@ -168,6 +182,9 @@ def _create_missing(session: Session, settings: Settings) -> None:
                     session.execute(f'ALTER TABLE {name} ADD "{column}" {kind}')
         except (DriverException, ErrorMessage) as error:
             raise StackError(f"table {name}: {error}; correct its file in schemas/views") from error
+    if is_new:
+        for migration in list_migrations():
+            note_applied(session, migration)
 
 
 def _read_columns(session: Session, keyspace: str) -> dict[str, set[str]]:

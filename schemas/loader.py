@@ -163,12 +163,14 @@ def table_statements() -> tuple[str, ...]:
     """
     files = sorted((FOLDER / "views").glob("*.cql"))
     texts = [file.read_text("utf-8") for file in files if file.stem not in builtin_sources()]
-    return tuple(
-        part.strip()
-        for text in [*texts, *map(render_views, sources().values())]
-        for part in re.sub("--.*", "", text).split(";")
-        if part.strip()
-    )
+    views = map(render_views, sources().values())
+    return tuple(part for text in [*texts, *views] for part in split_statements(text))
+
+
+def split_statements(text: str) -> list[str]:
+    """The statements of a CQL file, without comments and semicolons."""
+    parts = re.sub("--.*", "", text).split(";")
+    return [part.strip() for part in parts if part.strip()]
 
 
 def table_name(statement: str) -> str:

@@ -9,14 +9,11 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ops import provision
 from ops.provision import partition_count
-from ops.rekeying import read_primary_keys
 from runtime.connect import cassandra_session, kafka_admin
 from schemas import loader
 from tally.config.settings import Settings
 from tally.errors import RestartNeeded
 from tests.conftest import made_keyspace
-
-RECEIPTS = "raw_pos_transaction_byday"
 
 
 @pytest.fixture(scope="module")
@@ -143,46 +140,6 @@ def test_column_that_a_table_of_an_earlier_version_lacks_is_added(
             " '2017-03-06'"
         ).one()
         assert (row.generation, row.covered_from) == (7, None)
-
-
-@pytest.mark.parametrize("dies", ["never", "while the rows lie beside", "before the last drop"])
-def test_rows_of_a_table_that_had_another_key_go_over(
-    settings: Settings, keyspace: str, dies: str
-) -> None:
-    own = settings.model_copy(update={"keyspace": keyspace})
-    (new,) = (one for one in loader.table_statements() if loader.table_name(one) == RECEIPTS)
-    # As an earlier version had it: a sale and its void of one number and instant were one row.
-    old = new.replace(", event_id)", ")").replace(", event_id ASC", "")
-    insert = (
-        "INSERT INTO {} (year_day, operation_id, happened_at, vendor_fiscal_module, transaction_id,"
-        " numbering_epoch, event_id, kind, transactions) VALUES ('2026-03-02', '1', %s, '1', '7',"
-        " '0', %s, 'sale', ['line']) USING TIMESTAMP -5"
-    )
-    beside = new.replace(RECEIPTS, f"{RECEIPTS}_rekeyed", 1)
-    with cassandra_session(own) as session:
-        session.execute(f"DROP TABLE {RECEIPTS}")
-        tables = {
-            "never": [old],
-            "while the rows lie beside": [beside],
-            "before the last drop": [beside, new],
-        }
-        for statement in tables[dies]:
-            session.execute(statement)
-        for number in range(200):
-            session.execute(
-                insert.format(loader.table_name(tables[dies][0])), [number, f"pos:{number}"]
-            )
-
-    for _ in range(2):
-        provision.create_tables(own)
-
-    with cassandra_session(own) as session:
-        rows = session.execute(f"SELECT event_id, transactions, WRITETIME(kind) FROM {RECEIPTS}")
-        assert {(event, *lines, at) for event, lines, at in rows} == {
-            (f"pos:{number}", "line", -5) for number in range(200)
-        }
-        assert read_primary_keys(session, keyspace)[RECEIPTS] == loader.table_key(new)
-        assert f"{RECEIPTS}_rekeyed" not in read_primary_keys(session, keyspace)
 
 
 @pytest.mark.parametrize(

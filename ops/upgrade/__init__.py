@@ -1,0 +1,1 @@
+"""From the data of an earlier release to those of this one."""
