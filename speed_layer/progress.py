@@ -27,7 +27,7 @@ from tally.errors import CassandraWriteTimeout
 from tally.families.family import Family
 from tally.time.day_clock import MAX_KEY_DAYS
 from tally.time.instants import DAY_MILLIS, to_millis
-from tally.time.windows import EPOCH
+from tally.time.windows import EPOCH, window_start
 
 # Room for some hours of micro-batches; with the previous file twice as much.
 MAX_LINES_BYTES = 16 << 20
@@ -58,6 +58,9 @@ class Progress:
             family.topic: driver.settings.lateness_seconds(family) for family in families
         }
         self._watermarks: dict[tuple[str, int], datetime] = {}
+        # By family, quarter hour and run.
+        self._late: dict[tuple[str, datetime, str], int] = {}
+        self._late_seconds = driver.settings.speed_retention_days * 86_400
         self._file = progress_file(driver.settings.home, query.name)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._last_timestamp, self.batch = "", -1
@@ -73,8 +76,8 @@ class Progress:
         )
         self._insert_late = prepare_idempotent(
             session,
-            f"INSERT INTO {session.keyspace}.speed_late"
-            " (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)",
+            f"INSERT INTO {session.keyspace}.speed_late (family, recorded_in, run, dropped)"
+            " VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?",
         )
 
     def take(self) -> None:
@@ -123,11 +126,15 @@ class Progress:
         if line["until"] is not None:
             self.record_position(parse_offsets(line["until"]))
         self._topic_checkpoint.note(reports)
-        recorded_at = datetime.fromisoformat(line["timestamp"])
+        recorded_in = window_start(datetime.fromisoformat(line["timestamp"]))
         for topic, family in self._families.items():
             # Counted by topic only: the store and window of a dropped record are not known here.
             if late := sum(report.late for report in reports if report.topic == topic):
-                row = (family.name, line["run_id"], line["batch_id"], recorded_at, late)
+                place = (family.name, recorded_in, line["run_id"])
+                # Of earlier quarter hours nothing changes any more.
+                self._late = {key: self._late[key] for key in self._late if key[1] == recorded_in}
+                self._late[place] = self._late.get(place, 0) + late
+                row = (*place, self._late[place], line["batch_id"], self._late_seconds)
                 self._waiting.append(self._insert_late.bind(row))
         append_line(self._file, json.dumps(line))
 

@@ -302,6 +302,4 @@ async def read_speed_progress(
         for name, untils in zip(names, offsets, strict=True)
         for partition, until in sorted(untils.items())
     }
-    counted = [count for count in late if count is not None]
-    dropped = sum(counted) if len(counted) == len(late) else None
-    return {"offsets": reached, "late_since_pin": dropped}
+    return {"offsets": reached, "late_since_pin": sum(late)}

@@ -25,13 +25,13 @@ from tally.families.generation import (
     parse_generation_range,
 )
 from tally.time.instants import assume_utc
+from tally.time.windows import window_start
 
 # Partitions that one SELECT names with IN: few requests, and no coordinator gathers for long.
 DAYS_AT_ONCE = 16
 # Partitions of stores, or rows of one partition, that one SELECT names.
 STORES_AT_ONCE, ALERT_STORES_AT_ONCE = 200, 100
 # Dropped records are counted over at most so many micro-batches: no question reads years of them.
-MAX_LATE_ROWS = 5_000
 
 # UTC days.
 Days: TypeAlias = Sequence[date]
@@ -243,11 +243,11 @@ class ViewReader:
         rows: list[CqlRow] = await self._connection.rows(tables.SPEED_UNTIL, (family.name,))
         return dict(rows)
 
-    async def late_since(self, family: Family, since: datetime) -> int | None:
-        """The number of records of all stores dropped as late since `since`; None if too many."""
-        rows = await self._connection.rows(tables.LATE_RECORDS, (family.name, since, MAX_LATE_ROWS))
-        # At the bound the sum would be too low, and hide late records.
-        return None if len(rows) == MAX_LATE_ROWS else sum(dropped for (dropped,) in rows)
+    async def late_since(self, family: Family, since: datetime) -> int:
+        """Records of all stores dropped as late since the quarter hour in which `since` lies."""
+        start = window_start(since)
+        [[dropped]] = await self._connection.rows(tables.LATE_RECORDS, (family.name, start))
+        return int(dropped or 0)
 
     async def activity(self) -> list[Activity]:
         """Every store that ever had events, in no order."""

@@ -272,7 +272,7 @@ def _tables(session: Session) -> Iterator[Fact]:
         if table.name in NOT_COMPARED:
             continue
         if table.name == "speed_late":
-            # A row a micro-batch: what counts is how many were late in all.
+            # A row a run and quarter hour: what counts is how many were late in all.
             late = [*session.execute("SELECT family, SUM(dropped) AS dropped FROM speed_late")]
             yield fact("table speed_late", "sum", [row.dropped for row in late])
             continue

@@ -7,6 +7,7 @@ from cassandra.cluster import Session
 
 from runtime.registry.sources import FAMILIES
 from tally.families.family import Family
+from tally.time.windows import window_start
 from tests.support.serving.serving_world import Stored, World
 
 
@@ -54,9 +55,8 @@ def _insert_speed(session: Session, world: World) -> None:
     for number, (family, recorded_at, dropped) in enumerate(world.late):
         late = {
             "family": family.name,
-            "run": "a",
-            "micro_batch": number,
-            "recorded_at": recorded_at,
+            "recorded_in": window_start(recorded_at),
+            "run": str(number),
             "dropped": dropped,
         }
         _insert(session, "speed_late", late)

@@ -24,6 +24,7 @@ from tally.errors import ViewsUnreachable
 from tally.events.identity import digest_text, sensor_key
 from tally.families.family import Family
 from tally.families.generation import AnsweredSpan, Generation, GenerationRange
+from tally.time.windows import window_start
 from tests.support.alerts.alert_memory import MemoryAlerts
 from tests.support.evaluation.memory_baselines import MemoryBaselines, Snapshots
 from tests.support.serving.raw_receipts import MemoryReceipts, Raw
@@ -294,10 +295,10 @@ class MemoryViews(ViewReader):
         await self.check()
         return {partition: until for of, partition, until in self.world.speed if of is family}
 
-    async def late_since(self, family: Family, since: datetime) -> int | None:
+    async def late_since(self, family: Family, since: datetime) -> int:
         await self.check()
         late = [one[1:] for one in self.world.late if one[0] is family]
-        return sum(dropped for recorded_at, dropped in late if recorded_at > since)
+        return sum(dropped for recorded_at, dropped in late if recorded_at >= window_start(since))
 
     async def activity(self) -> list[Activity]:
         await self.check()

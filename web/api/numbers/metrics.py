@@ -91,8 +91,8 @@ class SpeedState(Shape):
         means("partition, or of several families family-partition, to first unread offset"),
     ]
     late_since_pin: Annotated[
-        int | None,
-        means("late records of all stores since the oldest pin; null: too many to count"),
+        int,
+        means("late records of all stores since the quarter hour of the oldest pin"),
     ]
 
 

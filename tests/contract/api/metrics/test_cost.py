@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import date, datetime
+from datetime import date
 from zoneinfo import available_timezones
 
 import httpx
@@ -201,14 +201,3 @@ def test_unknown_store_costs_a_look_at_that_store_and_none_at_all_of_them(
             == 404
         )
     assert looked_at == [f"nobody-{number}" for number in range(50)]
-
-
-def test_late_records_that_are_too_many_to_count_are_unknown_and_the_answer_stands(
-    ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def uncounted(_family: Family, _since: datetime) -> int | None:
-        return None
-
-    monkeypatch.setattr(views, "late_since", uncounted)
-    body = ask(PATH, store="367", **{"from": "2017-09-19", "to": "2017-09-20"}).json()
-    assert (body["speed"]["late_since_pin"], len(body["rows"])) == (None, 96)

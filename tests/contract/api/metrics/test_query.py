@@ -29,7 +29,7 @@ class FlippingViews(MemoryViews):
 
     left: ClassVar = [0]
 
-    async def late_since(self, family: Family, since: datetime) -> int | None:
+    async def late_since(self, family: Family, since: datetime) -> int:
         if self.left[0]:
             self.left[0] -= 1
             newest = max(one.generation for _, one in self.world.pointers)
