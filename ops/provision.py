@@ -36,6 +36,8 @@ ALERTS_HOURS = 30 * 24
 # limited to what a disk can spare, for any number of letters.
 LETTERS_HOURS = 90 * 24
 LETTERS_BYTES = 2**30
+# Restatements are announced once: who has not read them for so long reads the numbers again.
+DURABLE_HOURS = 400 * 24
 _MIN_SEGMENT = 60_000
 # Above the largest body that the gateway takes: a record that is too large for Tally becomes a
 # dead letter, not an error of the sender.
@@ -53,15 +55,16 @@ def partition_count(kind: str, settings: Settings) -> int:
 def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
     """The broker options of a topic of this kind, by name.
 
-    A compacted topic keeps the last record of each key, a chronicle and a durable topic keep every
-    record. Canonical topics keep some hours, the clock's topic one hour, and letters the time and
-    the size of the constants above.
+    A compacted topic keeps the last record of each key, a chronicle every record. Canonical topics
+    keep some hours, the clock's topic one hour, durable topics and letters the time (and the size)
+    of the constants above.
     """
     # Raw topics have no time limit: their reader deletes the records, never the clock alone.
     hours = {
         "canonical": settings.canonical_retention_hours,
         "alerts": ALERTS_HOURS,
         "letters": LETTERS_HOURS,
+        "durable": DURABLE_HOURS,
         "clock": 1,
     }.get(kind)
     configuration = {

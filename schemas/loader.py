@@ -156,6 +156,13 @@ def metric_units() -> frozenset[str]:
 
 
 @cache
+def retention() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """How long each table, kind of topic and folder is kept: retention.yaml."""
+    content: dict[str, Any] = yaml.safe_load((FOLDER / "retention.yaml").read_text("utf-8"))
+    return content
+
+
+@cache
 def table_statements() -> tuple[str, ...]:
     """Every CREATE TABLE, without keyspace and without the closing semicolon.
 

@@ -139,6 +139,8 @@ class ItemReader:
         self, store_id: str, spans: Sequence[TimeRange], into: Sequence[ReceiptLines]
     ) -> None:
         """Read the receipts of each span into its consumer. Raises as sums()."""
+        for span in spans:
+            await self._views.refuse_lost_history(span.start, "receipts")
         async with self._read_slots:
             heads = await self._heads(store_id, spans)
             for span, of_span, lines in zip(spans, heads, into, strict=True):

@@ -177,6 +177,7 @@ class AlertQueryService:
         self, question: AlertSearch, span: TimeRange, after: AlertPosition | None, limit: int
     ) -> tuple[list[Alert], AlertPosition | None]:
         """At most `limit` alerts, and the place behind which there may be more."""
+        await self.views.refuse_lost_history(span.start, "alerts")
         # The number of partitions bounds a page, not its rows: most days of most stores have none.
         found: list[Alert] = []
         days_left = max(1, MAX_PARTITIONS // max(1, len(question.store_ids)))

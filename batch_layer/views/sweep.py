@@ -21,6 +21,7 @@ from cassandra.cluster import Session
 from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.publish.registers import read_store_spans
 from batch_layer.views.publish.stored_rows import RowKeyColumns, StoreDay, StoredRows, StoredVersion
+from batch_layer.views.sweep_tables import sweep_tables
 from runtime.cassandra.writes import (
     binder,
     chunks,
@@ -103,11 +104,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         lower_process_priority()
         settings = Settings.load()
         with cassandra_session(settings) as session:
-            cutoff = read_broker_time(settings) - timedelta(days=settings.as_of_days)
+            now = read_broker_time(settings)
+            cutoff = now - timedelta(days=settings.as_of_days)
             # Before anything goes: after a loss of Cassandra the copies are what is left.
             for table in TABLES:
                 copy_table(session, settings.control_copies_path, table)
-            report = asdict(sweep(session, cutoff))
+            report = {**asdict(sweep(session, cutoff)), **sweep_tables(session, settings, now)}
         print(json.dumps(report) if given.json else f"sweep: {report}")
 
     return run_job("sweep", work)

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from runtime.records.gaps import SELECT_GAPS
+from runtime.records.history import SELECT_HISTORY_BEGIN
 from runtime.registry.sources import FAMILIES
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
@@ -36,6 +37,7 @@ ANSWERED_SPANS = (
 )
 GAPS = f"{SELECT_GAPS} WHERE topic IN ?"
 SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
+HISTORY_BEGIN = SELECT_HISTORY_BEGIN
 LATE_RECORDS = "SELECT SUM(dropped) FROM speed_late WHERE family = ? AND recorded_in >= ?"
 ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
 STORE_ACTIVITY = "SELECT first_day, last_day FROM store_activity WHERE family = ? AND store_id = ?"
@@ -89,6 +91,7 @@ def probe_queries() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield COVERINGS, (absent, [day])
     yield MASTER_UNTIL, (absent, [day])
     yield SWEPT, (absent, [day])
+    yield HISTORY_BEGIN, ()
     yield MASTER_CURRENT, (absent,)
     yield FINDINGS, (absent, [day], absent)
     yield ANSWERED_SPANS, (absent, absent, [day])

@@ -16,6 +16,7 @@ from serving.storage.tables import Activity, AnsweredSpans, DayRange, TillFindin
 from tally.alerts.baseline import BaselineSnapshot, parse_snapshot
 from tally.alerts.message import Alert, decode_alert
 from tally.config.settings import Settings
+from tally.errors import BadQuery
 from tally.families.family import Family
 from tally.families.generation import (
     Generation,
@@ -24,7 +25,7 @@ from tally.families.generation import (
     parse_generation,
     parse_generation_range,
 )
-from tally.time.instants import assume_utc
+from tally.time.instants import assume_utc, format_utc
 from tally.time.windows import window_start
 
 # Partitions that one SELECT names with IN: few requests, and no coordinator gathers for long.
@@ -195,6 +196,21 @@ class ViewReader:
         """The instant before which `as_of` has no answer any more on one of the days, if any."""
         rows = await self._read_days(tables.SWEPT, days, family.name)
         return max((assume_utc(until) for _, until in rows), default=None)
+
+    async def history_begin(self) -> datetime | None:
+        """The instant before which receipts and alerts are not kept any more, if any."""
+        rows = await self._connection.rows(tables.HISTORY_BEGIN, ())
+        return max((assume_utc(until) for (until,) in rows), default=None)
+
+    async def refuse_lost_history(self, start: datetime, what: str) -> None:
+        """Raise BadQuery if receipts or alerts (`what`) from `start` on are not all kept."""
+        begin = await self.history_begin()
+        if begin is not None and start < begin:
+            raise BadQuery(
+                "from",
+                f"from: {what} before {format_utc(begin)} are not kept any more"
+                " (TALLY_HISTORY_DAYS says for how long they are)",
+            )
 
     async def speed_rows(self, family: Family, store_id: str, days: Days) -> list[ViewRow]:
         """The rows of the speed layer, in no order."""

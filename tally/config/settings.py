@@ -91,6 +91,8 @@ class Settings(BaseModel):
     """seconds between two ticks, which say up to when what had arrived is read"""
     as_of_days: int = Field(35, ge=1)
     """days for which `as_of` can ask what was answered; older versions of numbers are swept"""
+    history_days: int = Field(0, ge=0)
+    """days for which raw receipts and past alerts are kept; 0: for good"""
     batch_overdue_seconds: float = Field(7200.0, gt=0)
     """age in seconds at which an alert that is unsettled is overdue"""
 

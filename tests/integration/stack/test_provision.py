@@ -66,13 +66,13 @@ def test_raw_topic_takes_the_brokers_time_and_is_never_shortened_by_the_brokers(
     assert raw["segment.ms"] == "3600000"
 
 
-def test_canonical_topic_keeps_a_week_letters_a_quarter_and_a_durable_one_for_ever(
+def test_canonical_topic_keeps_a_week_letters_a_quarter_and_a_durable_one_400_days(
     kafka: str, settings: Settings
 ) -> None:
     topics = ("sales", "dead-letters", "restatements")
     kept = [configuration(settings, topic)["retention.ms"] for topic in topics]
 
-    assert kept == ["604800000", "7776000000", "-1"]
+    assert kept == ["604800000", "7776000000", "34560000000"]
 
 
 def test_changed_retention_reaches_topics_that_exist(kafka: str, settings: Settings) -> None:

@@ -295,6 +295,10 @@ class MemoryViews(ViewReader):
         await self.check()
         return {partition: until for of, partition, until in self.world.speed if of is family}
 
+    async def history_begin(self) -> datetime | None:
+        await self.check()
+        return None
+
     async def late_since(self, family: Family, since: datetime) -> int:
         await self.check()
         late = [one[1:] for one in self.world.late if one[0] is family]
