@@ -66,7 +66,7 @@ def find_other_logs(settings: Settings, extent: MasterExtent) -> list[str]:
 
 
 def find_short_logs(settings: Settings, ends: Mapping[PartitionId, int]) -> dict[PartitionId, int]:
-    """Of these ends of raw topics' partitions, those that their logs have not reached.
+    """Of these end offsets of raw topics' partitions, those that their logs have not reached.
 
     Raises KafkaException.
     """

@@ -44,8 +44,8 @@ LANES_AT_ONCE, SHOWN = 8, 3
 _GROUPS = LANES // LANES_AT_ONCE
 _DAYS_AT_ONCE = 20
 # A row by store, day (since 1970), window start (ms since 1970) and axes; its values.
-ViewKey = tuple[Any, ...]
-ViewRows = dict[ViewKey, tuple[Any, ...]]
+ProofKey = tuple[Any, ...]
+ViewRows = dict[ProofKey, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def prove(job: RebuildJob, family: Family, number: int) -> Proof:
     )
 
 
-def _show_difference(key: ViewKey, served: ViewRows, found: ViewRows) -> str:
+def _show_difference(key: ProofKey, served: ViewRows, found: ViewRows) -> str:
     return f"{key}: {served.get(key)} and not {found.get(key)}"
 
 
@@ -201,7 +201,7 @@ def read_served(
     }
 
 
-def _by_key(family: Family, rows: Iterable[_Cells]) -> Iterator[tuple[ViewKey, Any]]:
+def _by_key(family: Family, rows: Iterable[_Cells]) -> Iterator[tuple[ProofKey, Any]]:
     keys = len(("store_id", "day", *family.row_key))
     for row in rows:
         values = tuple(map(to_plain, row))

@@ -20,7 +20,12 @@ from cassandra.cluster import Session
 
 from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.publish.registers import read_store_spans
-from batch_layer.views.publish.stored_rows import RowKeyColumns, StoreDay, StoredRows, StoredVersion
+from batch_layer.views.publish.stored_rows import (
+    BatchRowVersion,
+    RowKeyColumns,
+    StoreDay,
+    StoredRows,
+)
 from batch_layer.views.sweep_tables import sweep_tables
 from runtime.cassandra.writes import (
     binder,
@@ -126,7 +131,7 @@ def sweep(session: Session, cutoff: datetime) -> SweepReport:
 
 
 def read_named_generations(session: Session) -> dict[tuple[str, date], set[int]]:
-    """The generations that baselines were learned from."""
+    """The generations that baselines were learned from, by family and UTC day."""
     named: dict[tuple[str, date], set[int]] = defaultdict(set)
     rows = session.execute("SELECT first_day, made_at, days FROM baseline_snapshot")
     for row in rows:
@@ -153,7 +158,7 @@ def find_kept(
 
 
 def find_superfluous(
-    versions: Iterable[StoredVersion], kept: KeptGenerations, published: Collection[int]
+    versions: Iterable[BatchRowVersion], kept: KeptGenerations, published: Collection[int]
 ) -> SweptVersions:
     """Which versions of a store's day no kept generation has."""
     by_row: dict[RowKeyColumns, list[int]] = defaultdict(list)

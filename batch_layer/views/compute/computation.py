@@ -95,8 +95,9 @@ class PinnedRecords:
         return select_days(self.master, days), select_days(self.fates, days)
 
     def pins(self, spark: SparkSession, days: Iterable[date] | None = None) -> DataFrame:
-        """The offsets up to which the days (default: all that are served) are served now.
+        """The offsets up to which days are served now.
 
+        In:  days: by default all that are served.
         Out: event_date, partition, pinned: first offset that the day's generation does not include;
              0 for a day without one.
         """

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from batch_layer.views.publish.stored_rows import (
-    Choices,
+    ServedVersions,
     StoreDay,
     StoredRows,
     days_since_1970,
@@ -109,7 +109,7 @@ class GenerationCheck(msgspec.Struct, array_like=True):
 class WrittenRowReader:
     """Reads the rows of stores and days in the chosen generations."""
 
-    def __init__(self, stored: StoredRows, family: Family, choices: Choices) -> None:
+    def __init__(self, stored: StoredRows, family: Family, choices: ServedVersions) -> None:
         self._stored, self._choices = stored, choices
         names = value_names(family)
         self._axes = slice(1, 1 + len(family.axes))

@@ -343,6 +343,7 @@ def find_store_days(
 ) -> DataFrame:
     """The stores and days whose rows are compared with those that serve, and checked.
 
+    In:  days: those of the run.
     Out: store_id, day (int: days since 1970), distinct.
     """
     day = F.unix_date("event_date").alias("day")
@@ -365,7 +366,11 @@ def find_store_days(
 
 
 def window_day() -> Column:
-    """The UTC day, since 1970, of window_start, which is in milliseconds since 1970."""
+    """The UTC day of a window.
+
+    In:  window_start (milliseconds since 1970).
+    Out: int: days since 1970.
+    """
     return F.floor(F.col("window_start") / DAY_MILLIS).cast("int")
 
 

@@ -14,19 +14,19 @@ from tally.time.instants import assume_utc
 _LONGEST_BREAK = timedelta(days=7)
 
 
-class DayRange(NamedTuple):
+class MonthOfDays(NamedTuple):
     """Days of one month, ascending; `month` is the first day of the month."""
 
     month: date
     days: Sequence[date]
 
 
-def split_by_month(days: Iterable[date]) -> list[DayRange]:
+def split_by_month(days: Iterable[date]) -> list[MonthOfDays]:
     """The days by month, ascending."""
     months: defaultdict[date, list[date]] = defaultdict(list)
     for day in sorted(days):
         months[day.replace(day=1)].append(day)
-    return [DayRange(month, of_month) for month, of_month in months.items()]
+    return [MonthOfDays(month, of_month) for month, of_month in months.items()]
 
 
 class RangeProgress:

@@ -21,10 +21,10 @@ StoreDay: TypeAlias = tuple[str, int]
 # The columns of family.row_key (starts in milliseconds since 1970), and those of value_names().
 RowKeyColumns: TypeAlias = tuple[Any, ...]
 RowValues: TypeAlias = tuple[Any, ...]
-Rows: TypeAlias = Mapping[RowKeyColumns, RowValues]
-StoredVersion: TypeAlias = RowVersion[RowKeyColumns, RowValues]
+DayRows: TypeAlias = Mapping[RowKeyColumns, RowValues]
+BatchRowVersion: TypeAlias = RowVersion[RowKeyColumns, RowValues]
 # By day since 1970; a day that nothing serves is absent.
-Choices: TypeAlias = Mapping[int, VersionChoice]
+ServedVersions: TypeAlias = Mapping[int, VersionChoice]
 
 
 def value_names(family: Family) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def quote_names(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def days_since_1970(choices: Mapping[date, VersionChoice]) -> Choices:
+def days_since_1970(choices: Mapping[date, VersionChoice]) -> ServedVersions:
     """The same choices by the number of the day."""
     begin = EPOCH.date()
     return {(day - begin).days: choice for day, choice in choices.items()}
@@ -52,15 +52,15 @@ class StoredRows:
         text = f"SELECT day, generation, {names} FROM {family.batch_table}"
         self._select = prepare_idempotent(session, f"{text} WHERE store_id = ? AND day IN ?")
 
-    def read(self, keys: Sequence[StoreDay], choices: Choices) -> dict[StoreDay, Rows]:
+    def read(self, keys: Sequence[StoreDay], choices: ServedVersions) -> dict[StoreDay, DayRows]:
         """The rows of each store's day in the chosen generation; a day without one has none."""
         served = [(store_id, day) for store_id, day in keys if day in choices]
-        found: dict[StoreDay, Rows] = {key: {} for key in keys}
+        found: dict[StoreDay, DayRows] = {key: {} for key in keys}
         for store_day, versions in self.read_versions(served).items():
             found[store_day] = select_versions(versions, choices[store_day[1]])
         return found
 
-    def read_versions(self, keys: Sequence[StoreDay]) -> dict[StoreDay, list[StoredVersion]]:
+    def read_versions(self, keys: Sequence[StoreDay]) -> dict[StoreDay, list[BatchRowVersion]]:
         """All versions of the rows of each store's day."""
         days: defaultdict[str, list[int]] = defaultdict(list)
         for store_id, day in keys:
@@ -71,13 +71,13 @@ class StoredRows:
             for chunk in chunks(of_store, _DAYS_AT_ONCE)
         ]
         answers = read_many(self._session, self._select, queries)
-        versions: dict[StoreDay, list[StoredVersion]] = {key: [] for key in keys}
+        versions: dict[StoreDay, list[BatchRowVersion]] = {key: [] for key in keys}
         for (store_id, _), rows in zip(queries, answers, strict=True):
             for day, version in self._parse(rows):
                 versions[store_id, day].append(version)
         return versions
 
-    def _parse(self, rows: Iterable[RowValues]) -> Iterator[tuple[int, StoredVersion]]:
+    def _parse(self, rows: Iterable[RowValues]) -> Iterator[tuple[int, BatchRowVersion]]:
         length = len(self._family.row_key)
         for day, generation, start, *columns in rows:
             # Values are compared with those to write, in which an instant is a number.

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 from batch_layer.views.publish.announcements import INSERT_WINDOW, bucket_number
 from batch_layer.views.publish.stored_rows import (
-    Choices,
+    DayRows,
     RowKeyColumns,
-    Rows,
     RowValues,
+    ServedVersions,
     StoreDay,
     StoredRows,
     days_since_1970,
@@ -44,7 +44,7 @@ class WrittenRows(NamedTuple):
     changed: int
 
 
-class _Difference(NamedTuple):
+class _ChangedRows(NamedTuple):
     """The rows of a store's day that differ; None for one that is there no more."""
 
     store_day: StoreDay
@@ -109,7 +109,7 @@ def write_generation(
     return WrittenRows(sum(task.rows for task in found), sum(task.changed for task in found))
 
 
-def _rows_by_key(family: Family, columns: Iterable[tuple[Any, ...]]) -> Rows:
+def _rows_by_key(family: Family, columns: Iterable[tuple[Any, ...]]) -> DayRows:
     end = 2 + len(family.row_key)
     # A mark of the store's day has no window.
     found = (tuple(map(to_plain, row)) for row in columns if row[2] is not None)
@@ -119,7 +119,9 @@ def _rows_by_key(family: Family, columns: Iterable[tuple[Any, ...]]) -> Rows:
 class _DifferenceWriter:
     """Writes what differs from the chosen versions, under one generation."""
 
-    def __init__(self, session: Session, family: Family, generation: int, choices: Choices) -> None:
+    def __init__(
+        self, session: Session, family: Family, generation: int, choices: ServedVersions
+    ) -> None:
         self._session, self._generation, self._choices = session, generation, choices
         self._family, self._stored = family, StoredRows(session, family)
         names = column_names(family)
@@ -135,7 +137,7 @@ class _DifferenceWriter:
         self._insert_window = prepare_idempotent(session, INSERT_WINDOW)
         self._no_values = (None,) * len(value_names(family))
 
-    def write(self, days: Mapping[StoreDay, Rows]) -> WrittenRows:
+    def write(self, days: Mapping[StoreDay, DayRows]) -> WrittenRows:
         """Write the rows of these store days that differ; return once all is acknowledged."""
         before = self._stored.read([*days], self._choices)
         differences = [_find_difference(day, before[day], days[day]) for day in days]
@@ -158,7 +160,7 @@ class _DifferenceWriter:
         write_groups(self._session, ([self._insert_window.bind(row)] for row in windows))
         return WrittenRows(sum(len(rows) for _, rows in differences), len(changed))
 
-    def _find_windows(self, differences: Iterable[_Difference]) -> set[tuple[str, int, int]]:
+    def _find_windows(self, differences: Iterable[_ChangedRows]) -> set[tuple[str, int, int]]:
         """The store, start and earlier generation of the windows that are restated."""
         return {
             (store, key[0], self._choices[day].generation)
@@ -168,9 +170,9 @@ class _DifferenceWriter:
         }
 
 
-def _find_difference(store_day: StoreDay, before: Rows, now: Rows) -> _Difference:
+def _find_difference(store_day: StoreDay, before: DayRows, now: DayRows) -> _ChangedRows:
     changed: dict[RowKeyColumns, RowValues | None] = {
         key: values for key, values in now.items() if before.get(key) != values
     }
     gone = before.keys() - now.keys()
-    return _Difference(store_day, changed | dict.fromkeys(gone))
+    return _ChangedRows(store_day, changed | dict.fromkeys(gone))

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch_layer.views.publish.stored_rows import StoredVersion
+from batch_layer.views.publish.stored_rows import BatchRowVersion
 from batch_layer.views.sweep import find_kept, find_superfluous
 from tally.families.generation import Generation, first_covering, first_covering_generations
 from tally.families.versions import VersionChoice, select_versions
@@ -35,10 +35,10 @@ Run = tuple[bool, int, list[int | None]]
 
 def write(
     all_runs: list[Run],
-) -> tuple[list[Generation], list[StoredVersion]]:
+) -> tuple[list[Generation], list[BatchRowVersion]]:
     """The flips and versions of runs, each of which writes what differs from what serves."""
     flips: list[Generation] = []
-    versions: list[StoredVersion] = []
+    versions: list[BatchRowVersion] = []
     served: dict[int, int | None] = {}
     for generation, (is_published, covered, values) in enumerate(all_runs, 1):
         for window, value in enumerate(values):
@@ -76,7 +76,7 @@ def test_sweep_changes_no_answer_that_may_be_given(
         *(first.covering.generation for first in kept.firsts),
     } & published
 
-    def rows(of: list[StoredVersion], generation: int, among: set[int]) -> object:
+    def rows(of: list[BatchRowVersion], generation: int, among: set[int]) -> object:
         return select_versions(of, VersionChoice(generation, among))
 
     asked = [serving.generation, *(named & published)]

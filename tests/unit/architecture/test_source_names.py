@@ -16,6 +16,7 @@ MAY = {
     "runtime/registry/receipt_lines.py": "lines of receipts, by the rules of their source",
     "speed_layer/receipts.py": "the table of raw receipts holds receipts",
     "speed_layer/receipts_job.py": "the table of raw receipts holds receipts",
+    "speed_layer/receipts_refill.py": "the table of raw receipts holds receipts",
     "speed_layer/job.py": "an example in a help text, and in an error",
     "ingest/senders/replay/__main__.py": "the real data are receipts",
     "ingest/senders/twin/sensors.py": "a twin's sensors are those of sources",

@@ -13,6 +13,7 @@ from tests.unit.architecture.counts.sources import module_name, parsed, python_f
 DERIVED: Mapping[str, tuple[str, ...]] = {
     "master_path": ("home",),
     "first_copies_path": ("home",),
+    "control_copies_path": ("home",),
     "registry": ("stores_file", "home"),
     "checkpoint": ("checkpoints", "home"),
     "lateness_seconds": ("lateness",),

@@ -1,0 +1,1 @@
+"""What brings everything back after a loss, and what goes after its time."""

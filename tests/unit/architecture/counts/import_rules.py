@@ -197,6 +197,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.records.dead_letter": ("confluent_kafka",),
     "runtime.records.control_copies": ("cassandra",),
     "runtime.records.gaps": ("cassandra",),
+    "runtime.records.history": ("cassandra",),
     "runtime.registry": ("msgspec", "pydantic"),
     "runtime.registry.strict_yaml": ("yaml",),
     "runtime.spark.workers": ("pyspark",),

@@ -27,7 +27,7 @@ WIDE, DENSE = 100, 25
 # Modules of the longest chain of imports.
 IMPORT_DEPTH = 24
 # Of the product with its benchmarks.
-LINES = 71_200
+LINES = 73_500
 # Files and folders whose lines may be denser, each with the reason: tables of data. None is.
 MAY_BE_DENSE: Mapping[str, str] = {}
 # Parted, so that this line is none of them.

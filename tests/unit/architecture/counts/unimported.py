@@ -16,6 +16,10 @@ NAMES: dict[str, dict[str, str]] = {
         "ingest": "the command becomes the job, of which it imports nothing",
         "batch_layer": "the command becomes the job, of which it imports nothing",
     },
+    "ops.recovery": {
+        "batch_layer": "each step is a job of its own, started as a process",
+        "speed_layer": "each step is a job of its own, started as a process",
+    },
     "ops.docs.api": {"ingest": "the page has a link to the schema of a source's message"},
     "ops.docs.__main__": {
         "ingest": "the gateway tells of its addresses in a process of its own",
