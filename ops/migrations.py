@@ -59,7 +59,8 @@ def list_migrations() -> list[Migration]:
     found = []
     for file in sorted((loader.FOLDER / "migrations").glob("*.cql")):
         number, _, title = file.stem.partition("-")
-        found.append(Migration(int(number), title.replace("-", " "), file.read_text("utf-8")))
+        text = file.read_text("utf-8")
+        found.append(Migration(int(number), title.replace("-", " "), text))
     return found
 
 
@@ -112,7 +113,8 @@ def lock_schema(session: Session) -> Iterator[None]:
     """
     holder = f"{socket.gethostname()} {os.getpid()} {uuid4().hex[:8]}"
     deadline, has_waited = time.monotonic() + _WAIT_SECONDS, False
-    while not (answer := session.execute(_TAKE, [_SCOPE, holder, _LOCK_SECONDS]).one())[0]:
+    values = [_SCOPE, holder, _LOCK_SECONDS]
+    while not (answer := session.execute(_TAKE, values).one())[0]:
         if time.monotonic() > deadline:
             raise StackError(f"the tables are being changed by {answer.holder}; try again later")
         if not has_waited:

@@ -7,6 +7,7 @@ no row, and their absence is no silence.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,8 +59,8 @@ class Progress:
             family.topic: driver.settings.lateness_seconds(family) for family in families
         }
         self._watermarks: dict[tuple[str, int], datetime] = {}
-        # By family, quarter hour and run.
-        self._late: dict[tuple[str, datetime, str], int] = {}
+        # By family, quarter hour and run: of the last quarter hour.
+        self._late, self._late_in = Counter[tuple[str, datetime, str]](), EPOCH
         self._late_seconds = driver.settings.speed_retention_days * 86_400
         self._file = progress_file(driver.settings.home, query.name)
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -129,11 +130,13 @@ class Progress:
         recorded_in = window_start(datetime.fromisoformat(line["timestamp"]))
         for topic, family in self._families.items():
             # Counted by topic only: the store and window of a dropped record are not known here.
-            if late := sum(report.late for report in reports if report.topic == topic):
+            late = sum(report.late for report in reports if report.topic == topic)
+            if late:
                 place = (family.name, recorded_in, line["run_id"])
-                # Of earlier quarter hours nothing changes any more.
-                self._late = {key: self._late[key] for key in self._late if key[1] == recorded_in}
-                self._late[place] = self._late.get(place, 0) + late
+                if recorded_in != self._late_in:
+                    # Of earlier quarter hours nothing changes any more.
+                    self._late_in, self._late = recorded_in, Counter()
+                self._late[place] += late
                 row = (*place, self._late[place], line["batch_id"], self._late_seconds)
                 self._waiting.append(self._insert_late.bind(row))
         append_line(self._file, json.dumps(line))

@@ -5,6 +5,7 @@ offsets held after it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import reduce
 from pathlib import Path
@@ -28,7 +29,7 @@ from batch_layer.master.extent import (
 from batch_layer.master.files import MASTER_COLUMNS, PARTITIONED_BY, FilePart, to_actions
 from runtime.kafka.log_identity import SHA256_DIGITS
 from runtime.kafka.offsets import Offsets
-from runtime.kafka.topics import PartitionId
+from runtime.kafka.topics import PartitionOffsets
 from runtime.registry.sources import FAMILIES
 from tally.errors import AlreadyRunning, DataLoss
 from tally.spark.record_columns import is_readable
@@ -125,20 +126,17 @@ class MasterTable:
         table.update_incremental()
         self.extent = after
 
-    def begin_logs(self, ids: Mapping[str, str], starts: Mapping[PartitionId, int]) -> None:
+    def begin_logs(self, ids: Mapping[str, str], starts: PartitionOffsets) -> None:
         """Note that the topics have these ids by now, and where their new logs go on.
 
         Raises AlreadyRunning when an ingester has appended since the table was opened.
         """
-        table = self._table
-        after = MasterExtent(
-            {**self.extent.topic_ids, **ids}, self.extent.until, self.extent.fingerprints
-        )
-        logs = [
-            log_transaction(topic, number, len(read_log_starts(table, topic, number)) + 1, start)
-            for (topic, number), start in starts.items()
-        ]
-        self._commit([], [*after.transactions(self.extent, table.version() + 1), *logs], after)
+        after = replace(self.extent, topic_ids={**self.extent.topic_ids, **ids})
+        numbers = after.transactions(self.extent, self._table.version() + 1)
+        for (topic, partition), start in starts.items():
+            earlier = read_log_starts(self._table, topic, partition)
+            numbers.append(log_transaction(topic, partition, len(earlier) + 1, start))
+        self._commit([], numbers, after)
 
     def locate(self, paths: Iterable[str]) -> list[str]:
         """Files by their names in the table's log, as absolute paths."""

@@ -17,9 +17,10 @@ from batch_layer.master.extent import MasterExtent
 from batch_layer.master.positions import BoundsByTopic, read_bounds_by_topic
 from runtime.connect import kafka_admin, kafka_producer
 from runtime.kafka.log_identity import RecordFingerprint, read_fingerprints, read_topic_ids
+from runtime.kafka.offsets import Offsets
 from runtime.kafka.producer import BlockingProducer
 from runtime.kafka.reader import RecordPlace, read_until
-from runtime.kafka.topics import PartitionId
+from runtime.kafka.topics import Bounds, PartitionId
 from tally.config.settings import Settings
 from tally.errors import StackError
 
@@ -60,9 +61,13 @@ def find_other_logs(settings: Settings, extent: MasterExtent) -> list[str]:
         topic
         for topic in topics
         if ids[topic] != extent.topic_ids[topic]
-        or any(bounds[topic][number].end < at for number, at in extent.until[topic].items())
+        or _ends_early(extent.until[topic], bounds[topic])
         or _has_other_records(extent, topic, bounds, found)
     ]
+
+
+def _ends_early(until: Offsets, bounds: Mapping[int, Bounds]) -> bool:
+    return any(bounds[number].end < offset for number, offset in until.items())
 
 
 def find_short_logs(settings: Settings, ends: Mapping[PartitionId, int]) -> dict[PartitionId, int]:
@@ -87,10 +92,12 @@ def _has_other_records(
 ) -> bool:
     # A record that retention has deleted says nothing.
     known = extent.fingerprints.get(topic, {})
-    return any(
-        bounds[topic][number].earliest <= last.offset and found[topic, number, last.offset] != last
+    kept = [
+        (topic, number, last)
         for number, last in known.items()
-    )
+        if bounds[topic][number].earliest <= last.offset
+    ]
+    return any(found[topic, number, last.offset] != last for topic, number, last in kept)
 
 
 def continue_logs(settings: Settings, starts: Mapping[PartitionId, int]) -> Sequence[ContinuedLog]:
@@ -125,7 +132,8 @@ def _fill(settings: Settings, place: PartitionId, count: int) -> None:
 
     producer = kafka_producer(settings, {**_FILLER_OPTIONS, "delivery.report.only.error": True})
     while count and not failed:
-        empty: list[dict[str, Any]] = [{} for _ in range(min(count, _FILLERS_AT_ONCE))]
+        at_once = min(count, _FILLERS_AT_ONCE)
+        empty = [dict[str, Any]() for _ in range(at_once)]
         taken = producer.produce_batch(topic, empty, partition, on_delivery=note)
         count -= taken
         producer.poll(0 if taken else 0.1)

@@ -188,8 +188,10 @@ def _continue(
 
 def _continue_raw(settings: Settings, report: RecoveryReport) -> RecoveryReport:
     """Let raw logs go on, too: canonical records and dead letters name raw ones by their offset."""
-    raw = {name: topic["raw"] for name, topic in loader.topics().items() if name in FAMILIES}
-    ends = {(raw[family], number): end for (family, number), end in read_raw_ends(settings).items()}
+    topics, found = loader.topics(), read_raw_ends(settings)
+    ends = {}
+    for (family, number), end in found.items():
+        ends[topics[family]["raw"], number] = end
     short = find_short_logs(settings, ends)
     continued = continue_logs(settings, short)
     if short:

@@ -1,7 +1,7 @@
 """Sweeps of tables and folders beside the versions of batch rows (schemas/retention.yaml)."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -119,8 +119,9 @@ def _read_ended_alerts(session: Session, day: tuple[Any, ...]) -> list[str]:
     select = session.prepare("SELECT alert_id FROM alerts_byday WHERE store_id = ? AND day = ?")
     opened = session.execute("SELECT alert_id FROM alerts_open WHERE store_id = %s", [day[0]])
     is_open = {row.alert_id for row in opened}
-    return [row.alert_id for row in session.execute(select, day) if row.alert_id not in is_open]
+    raised = [row.alert_id for row in session.execute(select, day)]
+    return [alert_id for alert_id in raised if alert_id not in is_open]
 
 
-def _delete(session: Session, table: str, condition: str, keys: Iterable[tuple[Any, ...]]) -> None:
+def _delete(session: Session, table: str, condition: str, keys: Iterable[Sequence[str]]) -> None:
     write_rows(session, f"DELETE FROM {table} WHERE {condition}", keys)

@@ -27,13 +27,14 @@ MASTER, CONTROL, TOPICS, TABLES, HOME = "master", "control", "topics", "tables",
 KEPT_KINDS = ("chronicle", "compacted", "durable", "letters", "alerts")
 # Files of TALLY_HOME that the services read.
 HOME_FILES = ("stores.yaml",)
+_HEADER = pa.struct({"name": pa.string(), "value": pa.binary()})
 _RECORDS = pa.schema(
     [
         ("partition", pa.int32()),
         ("timestamp_ms", pa.int64()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))),
+        ("headers", pa.list_(_HEADER)),
     ]
 )
 _RECORDS_AT_ONCE = 10_000

@@ -7,7 +7,7 @@ meanwhile is in the backup twice, and counts once by its identity.
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -77,13 +77,18 @@ def back_up(settings: Settings, session: Session, folder: Path, keys: Path | Non
 
 def _save_waiting_raw(settings: Settings, folder: Path) -> dict[str, int]:
     """Raw records that the normaliser has not taken yet."""
-    raw = [name for name, topic in loader.topics().items() if topic["kind"] == "raw"]
     saved = {}
-    for topic in raw:
+    for topic in _topics_of(("raw",)):
         with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
             positions = read_topic_positions(consumer, topic, _SECONDS)
-        saved[topic] = _save_tail(settings, folder, topic, positions, _read_ends(settings, topic))
+        ends = _read_ends(settings, topic)
+        saved[topic] = _save_tail(settings, topic_file(folder, topic), positions, ends)
     return saved
+
+
+def _topics_of(kinds: Collection[str]) -> list[str]:
+    topics = loader.topics()
+    return [name for name, topic in topics.items() if topic["kind"] in kinds]
 
 
 def _read_canonical_ends(settings: Settings) -> dict[str, dict[int, int]]:
@@ -100,27 +105,27 @@ def _save_canonical(
     settings: Settings, folder: Path, until: Mapping[str, Offsets], ends: Mapping[str, Offsets]
 ) -> dict[str, int]:
     """Canonical records that the copied version of the master lacks."""
-    return {
-        topic: _save_tail(settings, folder, topic, until.get(topic, {}), of_topic)
-        for topic, of_topic in ends.items()
-    }
+    saved = {}
+    for topic, of_topic in ends.items():
+        starts = until.get(topic, {})
+        saved[topic] = _save_tail(settings, topic_file(folder, topic), starts, of_topic)
+    return saved
 
 
-def _save_tail(settings: Settings, folder: Path, topic: str, starts: Offsets, ends: Offsets) -> int:
-    """The committed records of a topic from these offsets to these ends."""
+def _save_tail(settings: Settings, file: Path, starts: Offsets, ends: Offsets) -> int:
+    """The committed records of the file's topic from these offsets to these ends."""
 
     def read() -> Iterator[Message]:
         for number, end in ends.items():
             if (start := starts.get(number, 0)) < end:
-                yield from read_until(settings, (topic, number), end, start)
+                yield from read_until(settings, (file.stem, number), end, start)
 
-    return write_records(topic_file(folder, topic), read())
+    return write_records(file, read())
 
 
 def _save_topics(settings: Settings, folder: Path) -> dict[str, int]:
-    kinds = {name: topic["kind"] for name, topic in loader.topics().items()}
     saved = {}
-    for topic in (name for name, kind in kinds.items() if kind in KEPT_KINDS):
+    for topic in _topics_of(KEPT_KINDS):
         saved[topic] = write_records(topic_file(folder, topic), read_to_end(settings, [topic]))
         print_note(f"topic {topic}: {saved[topic]:,} records")
     return saved

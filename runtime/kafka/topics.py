@@ -1,6 +1,6 @@
 """Partitions of topics, and the offsets that Kafka has of each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -8,6 +8,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 # A topic and a partition.
 PartitionId = tuple[str, int]
+PartitionOffsets = Mapping[PartitionId, int]
 # Errors that mean that the client knows no leader, or asked a broker that is not the leader.
 _NO_LEADER_ERRORS = (
     KafkaError._UNKNOWN_PARTITION,
