@@ -1,7 +1,6 @@
 """Sweeps of tables and folders beside the versions of batch rows (schemas/retention.yaml)."""
 
 import shutil
-from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -98,7 +97,8 @@ def sweep_history(session: Session, begin: datetime) -> dict[str, int]:
         )
         if row.year_day < first.isoformat()
     ]
-    _delete(session, "raw_pos_transaction_byday", "year_day = ? AND operation_id = ?", receipts)
+    delete = "DELETE FROM raw_pos_transaction_byday WHERE year_day = ? AND operation_id = ?"
+    write_rows(session, delete, receipts)
     days = [
         (row.store_id, row.day)
         for row in session.execute("SELECT DISTINCT store_id, day FROM alerts_byday")
@@ -106,8 +106,8 @@ def sweep_history(session: Session, begin: datetime) -> dict[str, int]:
     ]
     alerts = [(alert,) for day in days for alert in _read_ended_alerts(session, day)]
     # The day goes last: after a crash its alerts are found again.
-    _delete(session, "alert_life", "alert_id = ?", alerts)
-    _delete(session, "alerts_byday", "store_id = ? AND day = ?", days)
+    write_rows(session, "DELETE FROM alert_life WHERE alert_id = ?", alerts)
+    write_rows(session, "DELETE FROM alerts_byday WHERE store_id = ? AND day = ?", days)
     return {
         "raw_pos_transaction_byday": len(receipts),
         "alerts_byday": len(days),
@@ -121,7 +121,3 @@ def _read_ended_alerts(session: Session, day: tuple[Any, ...]) -> list[str]:
     is_open = {row.alert_id for row in opened}
     raised = [row.alert_id for row in session.execute(select, day)]
     return [alert_id for alert_id in raised if alert_id not in is_open]
-
-
-def _delete(session: Session, table: str, condition: str, keys: Iterable[Sequence[str]]) -> None:
-    write_rows(session, f"DELETE FROM {table} WHERE {condition}", keys)
