@@ -27,6 +27,20 @@ group = typer.Typer()
 
 
 @group.command()
+def setup() -> None:
+    """Bring the JVM parts of Kafka, Cassandra and Spark into the cache; a clone has `make setup`.\f
+
+    Raises Exit with 1 if they are not all there.
+    """
+    from ops.local import artifacts
+    from ops.local.setup import jvm_classes
+
+    if artifacts.main([]) or jvm_classes.main([]):
+        raise typer.Exit(1)
+    print_note("all JVM parts are there")
+
+
+@group.command()
 def up(names: NamedServices = None) -> None:
     """Start what does not run, with all it needs, and return when it is ready."""
     from ops.local.services import catalogue

@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ops.local.machine import check_folder, check_java
-from runtime.process.files import REPOSITORY
 from runtime.process.output import Advance, print_note, show_progress
 from runtime.spark.configuration import spark_jars
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
 
-IVY_FILE = REPOSITORY / "ivy.xml"
+IVY_FILE = Path(__file__).with_name("ivy.xml")
 LOCK_FILE = Path(__file__).with_name("artifacts.lock")
 PARTS = ("kafka", "cassandra", "spark")
 ATTEMPTS = 3

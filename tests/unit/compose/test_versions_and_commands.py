@@ -50,7 +50,7 @@ def test_versions_are_those_that_the_tests_run_with() -> None:
 
     jvm = {
         found.get("name"): found.get("rev")
-        for found in ElementTree.parse(ROOT / "ivy.xml").iter("dependency")
+        for found in ElementTree.parse(ROOT / "ops" / "local" / "ivy.xml").iter("dependency")
     }
     locked = {
         package["name"]: package["version"]

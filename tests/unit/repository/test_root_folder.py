@@ -15,7 +15,6 @@ FILES = {
     "README.md",
     "SECURITY.md",
     "docker-compose.yml",
-    "ivy.xml",
     "pyproject.toml",
     "uv.lock",
 }
