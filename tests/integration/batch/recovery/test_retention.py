@@ -31,7 +31,7 @@ def session(own_settings: Settings) -> Iterator[Session]:
 
 
 @pytest.fixture
-def settings(own_settings: Settings, session: Session) -> Settings:
+def kept_settings(own_settings: Settings, session: Session) -> Settings:
     return own_settings.model_copy(update={"history_days": KEPT_DAYS})
 
 
@@ -71,26 +71,27 @@ def alert(session: Session, day: date, alert_id: str, *, is_open: bool = False) 
 
 
 def test_receipts_and_alerts_of_before_go_and_a_question_about_them_is_refused(
-    session: Session, settings: Settings
+    session: Session, kept_settings: Settings
 ) -> None:
     for day in (OLD, YOUNG):
         receipt(session, day)
         alert(session, day, f"of {day}")
     alert(session, OLD, "open", is_open=True)
 
-    removed = sweep_tables(session, settings, NOW)
+    removed = sweep_tables(session, kept_settings, NOW)
 
     assert values(session, "raw_pos_transaction_byday", "year_day") == {YOUNG.isoformat()}
     assert values(session, "alerts_byday", "alert_id") == {f"of {YOUNG}"}
     assert values(session, "alert_life", "alert_id") == {f"of {YOUNG}", "open"}
     assert (removed["raw_pos_transaction_byday"], removed["alert_life"]) == (1, 1)
     begin = datetime(YOUNG.year, YOUNG.month, YOUNG.day, tzinfo=UTC)
-    assert asyncio.run(refused(settings, begin)) is None
-    assert "TALLY_HISTORY_DAYS" in str(asyncio.run(refused(settings, begin - timedelta(seconds=1))))
+    assert asyncio.run(refused(kept_settings, begin)) is None
+    error = asyncio.run(refused(kept_settings, begin - timedelta(seconds=1)))
+    assert "TALLY_HISTORY_DAYS" in str(error)
 
 
-async def refused(settings: Settings, start: datetime) -> BadQuery | None:
-    views = ViewReader(settings)
+async def refused(kept_settings: Settings, start: datetime) -> BadQuery | None:
+    views = ViewReader(kept_settings)
     try:
         await views.refuse_lost_history(start, "receipts")
     except BadQuery as error:
@@ -112,7 +113,7 @@ def test_without_the_setting_they_are_kept_for_good(
 
 
 def test_findings_that_no_record_shows_go_unless_a_person_accepted_them(
-    session: Session, settings: Settings
+    session: Session, kept_settings: Settings
 ) -> None:
     for till, conflicts in (("gone", 0), ("there", 2), ("accepted", 0)):
         insert(
@@ -133,7 +134,7 @@ def test_findings_that_no_record_shows_go_unless_a_person_accepted_them(
         [OLD],
     )
 
-    removed = sweep_tables(session, settings, NOW)
+    removed = sweep_tables(session, kept_settings, NOW)
     # A later rebuild finds it again: its row is not hidden.
     insert(
         session,
@@ -152,17 +153,26 @@ def test_findings_that_no_record_shows_go_unless_a_person_accepted_them(
     assert values(session, "till_finding", "till_id") == {"gone", "there", "accepted"}
 
 
-def test_spans_of_generations_that_nobody_asks_for_go(session: Session, settings: Settings) -> None:
-    session.execute(
-        "INSERT INTO batch_pointer (family, day, generation) VALUES ('wifi', %s, 7)", [OLD]
-    )
+def test_spans_of_generations_that_nobody_asks_for_go(
+    session: Session, kept_settings: Settings
+) -> None:
+    serving = {
+        "epoch": 1,
+        "table_version": 1,
+        "covered_from": NOW,
+        "covered_until": NOW,
+        "flipped_at": NOW,
+        "pinned": {0: 1},
+        "through": {0: NOW},
+    }
+    insert(session, "batch_pointer", family="wifi", day=OLD, generation=7, **serving)
     insert(session, "batch_pointer_history", family="wifi", day=OLD, generation=4, flipped_at=NOW)
     for generation in (2, 4, 7, 9):
         insert(
             session, "answered_span", store_id="1", family="wifi", day=OLD, generation=generation
         )
 
-    removed = sweep_tables(session, settings, NOW)
+    removed = sweep_tables(session, kept_settings, NOW)
 
     assert removed["answered_span"] == 1
     # What once served, what serves, and what a run is about to publish.
@@ -170,15 +180,15 @@ def test_spans_of_generations_that_nobody_asks_for_go(session: Session, settings
 
 
 def test_checkpoints_that_were_set_aside_go_after_a_time(
-    session: Session, settings: Settings, tmp_path: Path
+    session: Session, kept_settings: Settings, tmp_path: Path
 ) -> None:
-    folder = settings.checkpoint("views").parent
-    at = int((NOW - timedelta(days=settings.as_of_days)).timestamp())
+    folder = kept_settings.checkpoint("views").parent
+    at = int((NOW - timedelta(days=kept_settings.as_of_days)).timestamp())
     names = ["views", f"views-before-recovery-{at}", f"master-before-gap-{at - 1}", "a-before-b-c"]
     for name in names:
         (folder / name / "offsets").mkdir(parents=True)
 
-    removed = sweep_tables(session, settings, NOW)
+    removed = sweep_tables(session, kept_settings, NOW)
 
     assert removed["checkpoints"] == 1
     assert {path.name for path in folder.iterdir()} == {*names} - {names[2]}
