@@ -19,8 +19,7 @@ from tests.support.twin.twin_tills import TillStory
 
 STRUCK = ("normaliser", "speed", "master", "receipts", "normaliser", "master", "cassandra", "kafka")
 SERVICES = [name for name in catalogue.SERVICES if name != "airflow"]
-# On a machine with other work a rebuild of a minute has taken five (seen): a limit, no measure.
-BACK_SECONDS = 900.0
+BACK_SECONDS = 300.0
 # So long a rebuild computes before it is killed.
 INTO_A_REBUILD_SECONDS = 8.0
 # The time of arrival is that of the story.
